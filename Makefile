@@ -3,13 +3,14 @@
 .DEFAULT_GOAL := help
 .PHONY: help run test check bench clean
 B := .venv/bin
+export PROMPT
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
 run: ## set up, and run the main job with the embedded model (PROMPT="…" asks something else)
 	@scripts/setup run
-	@PROMPT="$(PROMPT)" scripts/first-run
+	@scripts/first-run
 
 test: ## set up, and run the test suite
 	@scripts/setup test

@@ -1,0 +1,1 @@
+"""Model providers: one small module each, one interface (`interface.py`), chosen by `registry.py`."""

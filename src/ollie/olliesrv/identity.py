@@ -1,0 +1,74 @@
+"""Who a client is, decided from what the kernel says about it and never from what it says about itself.
+
+There are three answers. The **owner** is a process of the server's own user, or a TCP client that proved the secret.
+An **agent** is any process below one of our toolsrv processes, whatever name it attaches with. Everyone else, and
+every case that cannot be decided, is refused.
+
+`judge` is the decision, a pure function of `Facts`; `witness.py` reads the facts of a live process. A process that runs
+below a toolsrv cannot leave it: toolsrv, its launcher, its reapers and olliesrv itself are child subreapers. Two more
+marks catch what would be left if that failed: a process below olliesrv that is below none of its toolsrvs is refused,
+and so is one whose no_new_privs bit differs from ours, since every sandboxed process has it set.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ollie.olliesrv.procfs import Process
+
+
+class Verdict(Enum):
+    """What a process on a unix socket is."""
+
+    OWNER = "owner"
+    AGENT = "agent"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about a process that asks, and about us.
+
+    Args:
+        chain: the process and its ancestors, itself first; None when it could not be resolved, or was not the same
+            process any more when everything had been read.
+        uid: its user when it connected.
+        no_new_privs: its no_new_privs bit, None when that could not be read.
+        server: our own process.
+        server_uid: our user.
+        server_no_new_privs: our own bit.
+        hosts: our toolsrv processes, the launcher and reapers below them not included.
+    """
+
+    chain: tuple[Process, ...] | None
+    uid: int
+    no_new_privs: bool | None
+    server: Process
+    server_uid: int
+    server_no_new_privs: bool
+    hosts: tuple[Process, ...]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict; for an agent the toolsrv process it runs below; for the log, why."""
+
+    verdict: Verdict
+    why: str
+    host: Process | None = None
+
+
+def judge(facts: Facts) -> Judgement:
+    """Who the process of these facts is."""
+    if facts.chain is None:
+        return Judgement(Verdict.REFUSED, "its process cannot be resolved")
+    for ancestor in facts.chain:
+        for host in facts.hosts:
+            if ancestor.same(host):
+                return Judgement(Verdict.AGENT, f"it runs below the toolsrv process {host.pid}", host)
+    if any(ancestor.same(facts.server) for ancestor in facts.chain[1:]):
+        return Judgement(Verdict.REFUSED, "it was left behind by a tool")
+    if facts.uid != facts.server_uid:
+        return Judgement(Verdict.REFUSED, f"it belongs to the user {facts.uid}")
+    if facts.no_new_privs != facts.server_no_new_privs:
+        return Judgement(Verdict.REFUSED, "its no_new_privs bit differs from the server's")
+    return Judgement(Verdict.OWNER, "it belongs to the server's user")

@@ -1,0 +1,129 @@
+"""The directories and files of Ollie, from the environment.
+
+Every function takes the environment as a mapping, `os.environ` when none is given. Directories that Ollie owns are made
+when they are missing, with mode 0700. Command lines import this module: it needs nothing beyond `os`.
+"""
+
+# pathlib would cost the command lines a tenth of their time.
+# ruff: noqa: PTH100, PTH102, PTH111, PTH112, PTH120
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+
+
+class PathError(OSError):
+    """A directory that cannot be used; its text says why and what to do."""
+
+
+def config_dir(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$OLLIE_CFG_PATH`, else `$XDG_CONFIG_HOME/ollie`, else `~/.config/ollie`; made when missing."""
+    return _made(_config(_environment(environ)))
+
+
+def data_dir(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$OLLIE_DATA_PATH`, else `$XDG_DATA_HOME/ollie`, else `~/.local/share/ollie`; made when missing."""
+    return _made(_base(_environment(environ), "OLLIE_DATA_PATH", "XDG_DATA_HOME", ".local/share"))
+
+
+def cache_dir(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$OLLIE_CACHE_PATH`, else `$XDG_CACHE_HOME/ollie`, else `~/.cache/ollie`; made when missing."""
+    return _made(_base(_environment(environ), "OLLIE_CACHE_PATH", "XDG_CACHE_HOME", ".cache"))
+
+
+def secret_file(environ: "Mapping[str, str] | None" = None) -> str:
+    """The file with the secret for TCP: `$OLLIE_SECRET_FILE`, else `secret` in the config directory."""
+    env = _environment(environ)
+    return env.get("OLLIE_SECRET_FILE") or _config(env) + "/secret"
+
+
+def search_path(kind: str, environ: "Mapping[str, str] | None" = None) -> list[str]:
+    """Where to look for tools, agents or skills, the first match wins; some of the directories may not exist.
+
+    `$OLLIE_TOOLS_PATH` (colon separated; likewise for the other kinds), else `tools` in the config directory; then the
+    directory that ships with Ollie.
+    """
+    env = _environment(environ)
+    listed = env.get(f"OLLIE_{kind.upper()}_PATH") or f"{_config(env)}/{kind}"
+    return [*(_absolute(path, env) for path in listed.split(":") if path), shipped(kind)]
+
+
+def shipped(kind: str) -> str:
+    """The directory of that kind that ships with Ollie; it may not exist."""
+    return f"{_PACKAGE}/{kind}"
+
+
+def private_directory(path: str) -> str:
+    """`path`, made with mode 0700 when it is missing and checked when it is not.
+
+    Raises:
+        PathError: `…: not a directory`, `…: belongs to uid N`, `…: others may enter it (mode 0755)`, each
+            with the remedy.
+    """
+    _made(path)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise PathError(f"{path}: not a directory; remove it or choose another place")
+    if found.st_uid != os.geteuid():
+        raise PathError(f"{path}: belongs to uid {found.st_uid}, not to you; remove it or choose another place")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise PathError(f"{path}: others may enter it (mode {mode:04o}); run: chmod 700 {path}")
+    return path
+
+
+def _environment(environ: "Mapping[str, str] | None") -> "Mapping[str, str]":
+    return os.environ if environ is None else environ
+
+
+def _home(env: "Mapping[str, str]") -> str:
+    home = env.get("HOME")
+    if home and home.startswith("/"):
+        return home
+    return os.path.expanduser("~")
+
+
+def _absolute(path: str, env: "Mapping[str, str]") -> str:
+    if path == "~" or path.startswith("~/"):
+        path = _home(env) + path[1:]
+    return os.path.abspath(path)
+
+
+def _config(env: "Mapping[str, str]") -> str:
+    return _base(env, "OLLIE_CFG_PATH", "XDG_CONFIG_HOME", ".config")
+
+
+def _base(env: "Mapping[str, str]", own: str, xdg: str, default: str) -> str:
+    path = env.get(own)
+    if path:
+        return _absolute(path, env)
+    base = env.get(xdg, "")
+    # The base directory specification says that a relative path is to be ignored.
+    if not base.startswith("/"):
+        base = f"{_home(env)}/{default}"
+    return f"{base.rstrip('/')}/ollie"
+
+
+def _made(path: str) -> str:
+    if not os.path.isdir(path):
+        try:
+            _make(path)
+        except OSError as error:
+            raise PathError(f"{path}: cannot be made: {str(error.strerror).lower()}") from None
+    return path
+
+
+def _make(path: str) -> None:
+    """Make `path` and what is missing above it, each with mode 0700 whatever the umask."""
+    parent = os.path.dirname(path)
+    if parent and not os.path.isdir(parent):
+        _make(parent)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:  # somebody else was faster, or it is no directory: whoever opens something in it says so
+        return

@@ -1,0 +1,118 @@
+"""The configuration: `config.yaml` in Ollie's configuration directory, every key typed, none needed.
+
+An unknown key is an error that names the nearest known one. Keys of providers are read here and go to the backends
+alone: nothing prints or stores a `Config`.
+"""
+
+import os
+from typing import Annotated, Any
+
+import msgspec
+import yaml
+
+from ollie.olliesrv.errors import unknown
+from ollie.protocol import paths
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Dollars = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; its text is one line for the user."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set for a whole server.
+
+    Args:
+        backend: the backend of agents that name none; empty: what the environment gives, else `local`.
+        model: the model of agents that name none; empty: what the environment gives, else the backend's own.
+        backends: settings of backends, by name.
+        profile: the profile of agents that name none.
+        sandbox: the sandbox of agents that name none; empty: each tool's own.
+        max_steps: requests to the model in one turn; 0 means no bound, here and in the next two.
+        max_cost_usd: what an agent may cost in all its turns together.
+        max_turn_s: how long a turn may take.
+        max_retries: how often a failed request to a model is repeated.
+        max_retry_after_s: the longest wait that a provider may ask for.
+        max_parallel: tool calls of one reply that run at the same time.
+        plan_rounds: rounds of tool calls after which the model is shown its plan again; 0 never.
+        stop_s: how long a stop waits for what it cancelled.
+        cancel_s: how long a tool server may take to end a call before it is ended itself; below `stop_s`.
+        close_s: how long the end of the server waits for what it cancelled.
+        models_cache_s: how long the list of models is kept.
+        models_s: how long one backend may take to list its models.
+        max_prompt_bytes: the longest prompt.
+        toolsrv_start_s: how long a tool server may take to answer for the first time.
+        toolsrv_idle_s: after which time without work the tool server of a session is ended.
+    """
+
+    backend: str = ""
+    model: str = ""
+    backends: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    profile: str = "default"
+    sandbox: str = ""
+    max_steps: Count = 100
+    max_cost_usd: Dollars = 0.0
+    max_turn_s: Seconds = 0.0
+    max_retries: Count = 5
+    max_retry_after_s: Seconds = 120.0
+    max_parallel: Annotated[int, msgspec.Meta(ge=1)] = 8
+    plan_rounds: Count = 10
+    stop_s: Seconds = 30.0
+    cancel_s: Seconds = 10.0
+    close_s: Seconds = 5.0
+    models_cache_s: Seconds = 300.0
+    models_s: Seconds = 10.0
+    max_prompt_bytes: Count = 16 * 1024 * 1024
+    toolsrv_start_s: Seconds = 30.0
+    toolsrv_idle_s: Seconds = 600.0
+
+
+def load(path: str | None = None) -> Config:
+    """The configuration in a file; the defaults where there is no file.
+
+    Args:
+        path: the file, else `config.yaml` in `$OLLIE_CFG_PATH`.
+
+    Raises:
+        ConfigError: it cannot be read, is not YAML, or has a key or a value that cannot be.
+    """
+    path = path or os.path.join(paths.config_dir(), "config.yaml")
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return Config()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse(text: bytes) -> Config:
+    """The configuration in a YAML text."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(_where(error)) from None
+    if data is None:
+        return Config()
+    if not isinstance(data, dict):
+        raise ConfigError("not a mapping of keys to values")
+    for key in data:
+        if key not in Config.__struct_fields__:
+            raise ConfigError(str(unknown("key", str(key), Config.__struct_fields__)))
+    try:
+        return msgspec.convert(data, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error)[:1].lower() + str(error)[1:].replace("`$.", "`")) from None
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "not YAML"
+    return f"line {mark.line + 1}: {problem}" if mark is not None else problem

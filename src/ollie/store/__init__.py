@@ -1,0 +1,1 @@
+"""What must survive: one interface, and the stores behind it."""

@@ -1,0 +1,79 @@
+"""The directory for temporary files of one toolsrv: private, and gone when the server is.
+
+It is removed at the end. What a killed server left behind is found by the next one: the directory stays locked while
+its server lives, so one of ours that nobody holds is garbage.
+"""
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+_RANDOM_BYTES = 8
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TemporaryDirectory:
+    """A new private directory, locked by this process.
+
+    Args:
+        base: Where it is made, usually `/tmp`.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+
+    def __init__(self, base: Path) -> None:
+        name = _prefix() + os.urandom(_RANDOM_BYTES).hex()
+        hidden = base / f".{name}"
+        self.path = base / name
+        hidden.mkdir(0o700)
+        self._fd = os.open(hidden, _DIRECTORY)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Under its own name only when locked, or a server that starts now would take it for garbage.
+        hidden.rename(self.path)
+
+    def remove(self) -> None:
+        """Delete the directory with everything in it."""
+        _remove(self.path)
+        os.close(self._fd)
+
+
+def sweep(base: Path) -> list[Path]:
+    """Remove the directories of servers of this user that were killed; the paths of what was removed."""
+    abandoned = [path for path in base.glob(_prefix() + "*") if _is_abandoned(path)]
+    for path in abandoned:
+        _remove(path)
+    return abandoned
+
+
+def _prefix() -> str:
+    return f"ollie-tools.{os.getuid()}."
+
+
+def _is_abandoned(path: Path) -> bool:
+    """True for a directory of ours that no process holds."""
+    try:
+        fd = os.open(path, _DIRECTORY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(fd).st_uid != os.getuid():
+            return False
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _remove(path: Path) -> None:
+    """Delete a tree, also where a tool took the rights to its directories away."""
+    import shutil  # noqa: PLC0415 - 2 MB that a server needs only when it ends
+
+    for directory, names, _ in os.walk(path):
+        for child in (Path(directory, name) for name in names):
+            if not child.is_symlink():
+                child.chmod(stat.S_IRWXU)
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,133 @@
+"""`olliesrv`: start, run, end and ask for the server.
+
+The server is imported by `serve` only, so that the other commands are quick.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from ninep import dial
+from ollie.olliesrv import daemon
+from ollie.protocol.paths import PathError
+
+_NOT_RUNNING = 3  # what `systemctl status` answers, too
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 `status` found no server."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _COMMANDS[options.command](options)
+    except (daemon.DaemonError, dial.AddressError, PathError) as error:
+        _complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _start(options: argparse.Namespace) -> int:
+    place = daemon.main_socket(options.listen)
+    pid = daemon.start(_serve_arguments(options, place), place, _warn)
+    print(f"olliesrv is running on {place} (pid {pid})")
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from ollie.olliesrv.serve import Options, run  # noqa: PLC0415 - only this command needs the server
+
+    place = daemon.main_socket(options.listen)
+    return run(
+        Options(
+            main=place,
+            listen=tuple(options.listen),
+            yolo=options.yolo,
+            no_auth=options.no_auth,
+            ready_fd=options.ready_fd,
+        )
+    )
+
+
+def _stop(options: argparse.Namespace) -> int:
+    place = _place(options)
+    pid = daemon.stop(place)
+    print(f"no olliesrv is running on {place}" if pid is None else f"olliesrv (pid {pid}) has ended")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    place = _place(options)
+    pid = daemon.running(place)
+    if pid is None:
+        print(f"no olliesrv is running on {place}")
+        return _NOT_RUNNING
+    print(f"olliesrv is running on {place} (pid {pid})")
+    return 0
+
+
+def _place(options: argparse.Namespace) -> dial.Unix:
+    """The socket of the server meant: `-a`, else `$OLLIE_ADDRESS` where that is a socket, else the default one."""
+    address = options.address or os.environ.get("OLLIE_ADDRESS")
+    if not address:
+        return daemon.main_socket([])
+    if not isinstance(dial.parse(address), dial.Unix):
+        raise daemon.DaemonError(
+            f"{address} is no unix socket; run this on the machine of the server, with -a unix!/path"
+        )
+    return daemon.main_socket([address])
+
+
+def _serve_arguments(options: argparse.Namespace, place: dial.Unix) -> list[str]:
+    """The options once more, for a process that runs in another directory."""
+    arguments = ["--listen", str(place)]
+    for address in options.listen:
+        where = dial.parse(address)
+        if isinstance(where, dial.Unix):
+            where = dial.Unix(os.path.abspath(where.path))  # noqa: PTH100 - pathlib is an import that nothing else here needs
+        if where != place:
+            arguments += ["--listen", str(where)]
+    return arguments + ["--yolo"] * options.yolo + ["--no-auth"] * options.no_auth
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="olliesrv", description="The server of Ollie: sessions and agents as files.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, about in (
+        ("start", "start a server in the background; returns when it answers"),
+        ("serve", "run a server in the foreground"),
+    ):
+        command = commands.add_parser(name, help=about, description=about.capitalize() + ".")
+        command.add_argument(
+            "--listen",
+            action="append",
+            default=[],
+            metavar="ADDRESS",
+            help="also listen on unix!/path or tcp!host!port; a unix address takes the place of the default socket",
+        )
+        command.add_argument("--yolo", action="store_true", help="run tools without Landlock and seccomp")
+        command.add_argument(
+            "--no-auth", action="store_true", help="let TCP clients in without the secret, with the rights of the group"
+        )
+        command.add_argument("--ready-fd", type=int, default=None, help=argparse.SUPPRESS)
+    for name, about in (
+        ("stop", "end the server and wait until it is gone"),
+        ("status", "say whether a server is running; the exit status is 3 when none is"),
+    ):
+        command = commands.add_parser(name, help=about, description=about.capitalize() + ".")
+        command.add_argument("-a", dest="address", metavar="ADDRESS", help="the socket of the server: unix!/path")
+    return parser
+
+
+def _warn(text: str) -> None:
+    print(f"olliesrv: warning: {text}", file=sys.stderr)
+
+
+def _complain(text: str) -> None:
+    print(f"olliesrv: {text}", file=sys.stderr)
+
+
+_COMMANDS = {"start": _start, "serve": _serve, "stop": _stop, "status": _status}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""What a tool gave, made into what the model is told."""
+
+import base64
+
+from ollie.engine.messages import Content, ImageContent, TextContent, ToolCall, ToolResult
+from ollie.protocol import result as protocol
+from ollie.protocol.limits import cut_result
+
+EMPTY = "(no output)"
+
+
+def result_of(call: ToolCall, outcome: protocol.ToolResult, interrupted: str = "") -> ToolResult:
+    """The result of a call: its texts cut to the limit for models, its images in base64.
+
+    Args:
+        call: the call as the history has it.
+        outcome: what the tool gave. Cut here too, since whoever ran it may not have done so.
+        interrupted: why it was ended before its time, empty when it was not. Then the result is an error and says so.
+    """
+    content = tuple(_content(part) for part in cut_result(outcome, path=None).content)
+    if interrupted:
+        content = (*content, TextContent(interrupted))
+    if not any(isinstance(part, ImageContent) or part.text for part in content):
+        content = (TextContent(EMPTY),)
+    return ToolResult(call.id, call.name, content, outcome.is_error or bool(interrupted))
+
+
+def _content(part: protocol.Content) -> Content:
+    if isinstance(part, protocol.TextContent):
+        return TextContent(part.text.encode(errors="replace").decode())
+    return ImageContent(base64.b64encode(part.data).decode(), part.media_type)

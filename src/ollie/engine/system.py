@@ -1,0 +1,33 @@
+"""What the model is told besides the conversation: its system prompt, and its plan again.
+
+The system prompt holds nothing that changes from turn to turn, so that a provider or the local model can keep what it
+has computed of it. For the same reason the plan comes back as a message at the end and not as a part of it.
+"""
+
+from collections.abc import Sequence
+
+DEFAULT = (
+    "You are Ollie, an agent that works in a directory of the user's computer. "
+    "Use the tools to look before you answer and to do what is asked; do not guess what a tool can tell. "
+    "When you are done, say in a few plain words what you found or did."
+)
+
+
+def assemble(text: str, cwd: str, instructions: Sequence[tuple[str, str]] = ()) -> str:
+    """The system prompt of an agent.
+
+    Args:
+        text: the profile's or the `cfg` key `system`; empty for the built-in one.
+        cwd: its working directory, as its tools see it; empty when it has none.
+        instructions: files of instructions that apply, as (path, content), the most general first.
+    """
+    parts = [text.strip() or DEFAULT]
+    if cwd:
+        parts.append(f"Working directory: {cwd}")
+    parts.extend(f'<instructions path="{path}">\n{content.strip()}\n</instructions>' for path, content in instructions)
+    return "\n\n".join(parts)
+
+
+def reminder(plan: str) -> str:
+    """The message that shows the model its plan again."""
+    return f"<plan>\n{plan.strip()}\n</plan>\nThis is your plan as it stands. Keep it up to date with the plan tool."

@@ -1,0 +1,103 @@
+"""From the text of a policy to what it means for one run: placeholders, absolute paths, the environment.
+
+`{CWD}` and its kind are replaced by values that belong to the run; after that a policy can be compared and enforced.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from ollie.protocol.policy import Filesystem, Policy, PolicyError
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+# What a placeholder stands for when the environment does not say (XDG base directory specification).
+_XDG_DEFAULTS = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_STATE_HOME": ".local/state",
+}
+_OLLIE_DEFAULTS = {
+    "OLLIE_CFG_PATH": "XDG_CONFIG_HOME",
+    "OLLIE_DATA_PATH": "XDG_DATA_HOME",
+    "OLLIE_CACHE_PATH": "XDG_CACHE_HOME",
+}
+
+# The variables that every tool gets; `LC_*` by its prefix.
+PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "TZ", "TMPDIR")
+PASSED_PREFIX = "LC_"
+
+
+def placeholders(cwd: str, tmpdir: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The values for `expand`.
+
+    Args:
+        cwd: the working directory of the run; links are resolved, so that a policy names the directory itself.
+        tmpdir: the directory for its temporary files, resolved too.
+        environ: where HOME, XDG_* and OLLIE_* come from; os.environ when left out. XDG_RUNTIME_DIR has no default.
+    """
+    env = os.environ if environ is None else environ
+    home = os.path.realpath(env.get("HOME") or str(Path("~").expanduser()))
+    values = {"CWD": os.path.realpath(cwd), "TMPDIR": os.path.realpath(tmpdir), "HOME": home}
+    for name, default in _XDG_DEFAULTS.items():
+        values[name] = env.get(name) or f"{home}/{default}"
+    for name, base in _OLLIE_DEFAULTS.items():
+        values[name] = env.get(name) or f"{values[base]}/ollie"
+    if runtime := env.get("XDG_RUNTIME_DIR"):
+        values["XDG_RUNTIME_DIR"] = runtime
+    return values
+
+
+def expand(policy: Policy, values: Mapping[str, str]) -> Policy:
+    """The policy with every placeholder replaced and every path absolute and normal.
+
+    Raises:
+        PolicyError: `unknown placeholder {CWDD} in filesystem.rw (known: …)`, `filesystem.ro: a/b is not an absolute
+            path`.
+    """
+    paths = {
+        item.name: tuple(
+            _path(f"filesystem.{item.name}", path, values) for path in getattr(policy.filesystem, item.name)
+        )
+        for item in fields(Filesystem)
+    }
+    env = tuple(_fill("env", entry, values) if "=" in entry else entry for entry in policy.env)
+    return replace(policy, filesystem=Filesystem(**paths), env=env)
+
+
+def environment(policy: Policy | None, environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a tool: what every tool gets, what the policy's `env` adds, and `extra` over both.
+
+    Args:
+        policy: expanded; None (no sandbox) adds nothing, since secrets stay out of a tool's reach in any case.
+        environ: the server's environment, of which nothing else passes.
+        extra: variables of the run itself (OLLIE_SESSION_ID, TMPDIR, `env.NAME` of the payload, …).
+    """
+    given = {name: value for name, value in environ.items() if name in PASSED or name.startswith(PASSED_PREFIX)}
+    for entry in policy.env if policy else ():
+        name, literal, value = entry.partition("=")
+        if literal:
+            given[name] = value
+        elif name in environ:
+            given[name] = environ[name]
+    return given | dict(extra)
+
+
+def _path(key: str, text: str, values: Mapping[str, str]) -> str:
+    path = _fill(key, "{HOME}" + text[1:] if text == "~" or text.startswith("~/") else text, values)
+    if not path.startswith("/"):
+        raise PolicyError(f"{key}: {text} is not an absolute path")
+    return "/" + os.path.normpath(path).lstrip("/")  # normpath keeps a double slash at the start
+
+
+def _fill(key: str, text: str, values: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            known = " ".join(f"{{{name}}}" for name in sorted(values))
+            raise PolicyError(f"unknown placeholder {match[0]} in {key} (known: {known})")
+        return values[match[1]]
+
+    return _PLACEHOLDER.sub(value, text)

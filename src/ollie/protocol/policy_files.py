@@ -1,0 +1,53 @@
+"""The files that hold sandbox policies: the user's, and the two that ship.
+
+`default` is `sandbox.yaml`; any other name is `sandbox/<name>.yaml`, both in the configuration directory. A name that
+the user has no file for is looked for among the shipped ones. A file is complete in itself: nothing is merged into it.
+"""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from ollie.protocol.policy import Policy, PolicyError, parse
+
+SHIPPED = Path(__file__).with_name("sandbox")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def load(name: str, config_dir: str) -> Policy:
+    """The policy of that name, not expanded.
+
+    Raises:
+        PolicyError: `unknown sandbox foo (known: default, strict)`, or what is wrong in which file.
+    """
+    if not _NAME.fullmatch(name):
+        raise PolicyError(f"bad sandbox name {name!r}")
+    for path in _candidates(name, Path(config_dir)):
+        if path.is_file():
+            return _read(path, name)
+    raise PolicyError(f"unknown sandbox {name} (known: {', '.join(names(config_dir))})")
+
+
+def names(config_dir: str) -> list[str]:
+    """The names that `load` knows, sorted."""
+    found = {path.stem for directory in (Path(config_dir, "sandbox"), SHIPPED) for path in directory.glob("*.yaml")}
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def _candidates(name: str, config: Path) -> list[Path]:
+    own = [config / "sandbox.yaml"] if name == "default" else []
+    return [*own, config / "sandbox" / f"{name}.yaml", SHIPPED / f"{name}.yaml"]
+
+
+def _read(path: Path, name: str) -> Policy:
+    try:
+        return parse(yaml.safe_load(path.read_text(encoding="utf-8")), name)
+    except yaml.YAMLError as error:
+        place = getattr(error, "problem_mark", None)
+        line = f" line {place.line + 1}" if place else ""
+        raise PolicyError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"{path} cannot be read: {error}") from None
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from None

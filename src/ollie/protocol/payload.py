@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-RESERVED = ("token", "tool", "agent", "session", "cwd", "args")
+RESERVED = ("token", "tool", "agent", "agent.sandbox", "session", "cwd", "args")
 ENV_PREFIX = "env."
 DISPATCH = ("bypass", "timeout", "sandbox")
 
@@ -30,9 +30,10 @@ class Call:
     """A payload taken apart.
 
     Args:
-        token: the session token of toolsrv, empty when absent, like the next four.
+        token: the session token of toolsrv, empty when absent, like the next five.
         tool: the tool's name.
         agent: id of the agent that asks.
+        sandbox: name of that agent's policy, from `agent.sandbox`; not to be confused with the dispatch field.
         session: id of its session.
         cwd: directory to run in.
         env: the `env.NAME` fields.
@@ -43,6 +44,7 @@ class Call:
     token: str = ""
     tool: str = ""
     agent: str = ""
+    sandbox: str = ""
     session: str = ""
     cwd: str = ""
     env: dict[str, str] = field(default_factory=dict)
@@ -128,6 +130,7 @@ def call(fields: Mapping[str, str]) -> Call:
         token=fields.get("token", ""),
         tool=fields.get("tool", ""),
         agent=fields.get("agent", ""),
+        sandbox=fields.get("agent.sandbox", ""),
         session=fields.get("session", ""),
         cwd=fields.get("cwd", ""),
         env=env,

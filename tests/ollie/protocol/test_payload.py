@@ -81,13 +81,14 @@ def test_format_refuses(fields: dict[str, str]) -> None:
 def test_call() -> None:
     """Reserved fields dispatch, `env.` fields are environment, the rest are arguments."""
     fields = payload.parse(
-        b"token=t\ntool=grep\nagent=a1\nsession=s1\ncwd=/src\nenv.CI=1\npattern=x y\nn=3\n"
+        b"token=t\ntool=grep\nagent=a1\nagent.sandbox=strict\nsession=s1\ncwd=/src\nenv.CI=1\npattern=x y\nn=3\n"
         b'args={"pattern":"z","cwd":"/etc","deep":[1,{"a":null}]}\n'
     )
     assert payload.call(fields) == Call(
         token="t",
         tool="grep",
         agent="a1",
+        sandbox="strict",
         session="s1",
         cwd="/src",
         env={"CI": "1"},

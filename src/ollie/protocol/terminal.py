@@ -11,9 +11,9 @@ import re
 
 LINE_CHARACTERS = 64 * 1024
 
-# ECMA-48: control sequences (5.4), control strings (5.6), other escapes (5.3.3); whatever else an escape begins; and
-# control characters: C0 except backspace, tab, newline and carriage return; DEL; C1. A string ends at BEL, and before an
-# escape (that of its terminator goes like any other) or the end of its line: one that was cut off must not swallow
+# ECMA-48: control sequences (5.4), control strings (5.6), other escapes (5.3.3); whatever else an escape begins; then
+# control characters: C0 except backspace, tab, newline and carriage return; DEL; C1. A string ends at BEL, and before
+# an escape (that of its terminator goes like any other) or the end of its line: one that was cut off must not swallow
 # what follows it.
 _REMOVED = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"

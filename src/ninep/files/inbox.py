@@ -1,0 +1,109 @@
+"""What one fid writes is one message."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ninep import errors
+from ninep._session import OpenFile
+from ninep.errors import NinepError
+from ninep.tree import Entry, Place
+
+T = TypeVar("T")
+
+Take = Callable[[T, Any, bytes], Awaitable[None]]
+Check = Callable[[T, Any, bytes], None]
+
+MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024
+
+
+class Inbox:
+    """Collects what a fid writes, wherever the offsets, until it is taken.
+
+    Args:
+        place: whose object and peer the callbacks get.
+        check: `(obj, peer, data so far)`: refuses a write that can be refused already.
+        limit_bytes: the longest message.
+    """
+
+    __slots__ = ("_check", "_data", "_limit_bytes", "_place")
+
+    def __init__(self, place: Place, check: Check[Any] | None, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
+        self._place = place
+        self._check = check
+        self._limit_bytes = limit_bytes
+        self._data = bytearray()
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def add(self, data: bytes) -> int:
+        """Take more of the message, or leave it as it was and refuse."""
+        if len(self._data) + len(data) > self._limit_bytes:
+            raise NinepError(errors.MESSAGE_TOO_LONG)
+        self._place.check()
+        if self._check is not None:
+            self._check(self._place.obj, self._place.peer, bytes(self._data + data))
+        self._data += data
+        return len(data)
+
+    def pop(self) -> bytes:
+        """The message; the next one begins."""
+        data = bytes(self._data)
+        self._data.clear()
+        return data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sink(Entry[T]):
+    """A message is taken at commit (a Twstat that changes nothing) or at clunk; a lost connection discards it.
+
+    Args:
+        name: as served.
+        mode: permission bits, 0o220 usually.
+        about: one sentence.
+        take: `(obj, peer, data)`: the whole message, never empty.
+        check: `(obj, peer, data so far)`: raises what can be refused at a write already.
+    """
+
+    kind = "sink"
+    name: str
+    mode: int
+    about: str
+    take: Take[T]
+    check: Check[T] | None = None
+
+    def open(self, place: Place, mode: int, iounit: int) -> OpenFile:
+        """An empty message."""
+        return SinkFile(place, self.take, self.check)
+
+
+class SinkFile(OpenFile):
+    """A message being written. Reads are at the end of the file."""
+
+    __slots__ = ("_inbox", "_place", "_take")
+
+    def __init__(self, place: Place, take: Take[Any], check: Check[Any] | None) -> None:
+        super().__init__()
+        self._place = place
+        self._take = take
+        self._inbox = Inbox(place, check)
+
+    def read(self, offset: int, count: int) -> bytes | Awaitable[bytes]:
+        """Nothing to read, for a mode that allows to open it so."""
+        return b""
+
+    def write(self, offset: int, data: bytes) -> int:
+        """More of the message."""
+        return self._inbox.add(data)
+
+    def commit(self) -> Awaitable[None] | None:
+        """Take it, if there is something."""
+        if not self._inbox:
+            return None
+        self._place.check()
+        return self._take(self._place.obj, self._place.peer, self._inbox.pop())
+
+    def close(self, *, commit: bool) -> Awaitable[None] | None:
+        """As `commit`, or discard it."""
+        return self.commit() if commit else None

@@ -7,11 +7,13 @@ session token, and an attach with that auth file is let in. The token is what a 
 import hmac
 import os
 
+from ninep.errors import NinepError
+
 _TOKEN_BYTES = 16
 SECRET_LIMIT_BYTES = 4096
 
 
-class AuthError(Exception):
+class AuthError(NinepError):
     """A secret or a token that is refused; the text is a short phrase."""
 
 

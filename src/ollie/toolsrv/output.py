@@ -81,6 +81,11 @@ class Output:
         self._closed = True
         self._wake()
 
+    @property
+    def kept_bytes(self) -> int:
+        """How much of it is in memory."""
+        return self._length - max(0, self._tail_start - self._head_limit)
+
     def kept(self) -> Kept:
         """What is left of the output."""
         return Kept(bytes(self._head), self._tail_start - self._head_limit, b"".join(self._tail))
@@ -133,8 +138,8 @@ class OutputReader:
 
     @property
     def length(self) -> int:
-        """The length of the whole output."""
-        return self._output.length
+        """The offset at which the output ends for this reader; the length of the whole output for a new one."""
+        return self._output.length - self._shifts[-1]
 
     @property
     def version(self) -> int:

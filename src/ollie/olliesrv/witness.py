@@ -9,7 +9,6 @@ import errno
 import os
 import socket
 import struct
-import time
 from typing import Protocol, Self
 
 from ollie.olliesrv import procfs
@@ -33,7 +32,7 @@ class Witness:
 
     Args:
         sock: a connected unix stream socket.
-        accepted_ticks: when the connection was accepted, in clock ticks since boot (`now_ticks`).
+        accepted_ticks: when the connection was accepted, in clock ticks since boot (`ticks`).
         pidfd: whether to ask for a pidfd; False is how a kernel without it behaves.
     """
 
@@ -88,9 +87,9 @@ class Witness:
         self.close()
 
 
-def now_ticks() -> int:
-    """The time in clock ticks since boot, the unit and origin of a process's start time."""
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+def ticks(boottime_s: float) -> int:
+    """A time of CLOCK_BOOTTIME in clock ticks, the unit of a process's start time."""
+    return int(boottime_s * os.sysconf("SC_CLK_TCK"))
 
 
 def _peer_pidfd(sock: PeerSocket) -> int | None:

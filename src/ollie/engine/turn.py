@@ -451,7 +451,7 @@ TRANSITIONS: Final[dict[Phase, dict[type, Rule]]] = {
     Phase.calling: _COMMON
     | {
         ev.ToolDone: _rule(_take_result, Phase.asking, Phase.closing),
-        ev.Stored: _rule(_pass_barrier, Phase.asking, Phase.closing),
+        ev.Stored: _rule(_pass_barrier),
         ev.Stop: _rule(_interrupt_calls, Phase.stopping, Phase.closing),
         ev.TimerFired: _rule(_time_up, Phase.stopping, Phase.closing),
     },

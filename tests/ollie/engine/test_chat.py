@@ -1,5 +1,7 @@
 """The conversation files."""
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ RECORDS = st.one_of(
     st.builds(r.Ended, st.integers(1, 99), st.sampled_from(r.Reason), TEXTS),
 )
 
-CONVERSATION = [
+CONVERSATION: list[r.Record] = [
     r.Prompted(1, "fix the bug\nin main.go\n"),
     r.Reasoned("hm"),
     r.Spoke("\n\nI look"),
@@ -42,7 +44,7 @@ CONVERSATION = [
 ]
 
 
-def chat(records: list[r.Record]) -> str:
+def chat(records: Sequence[r.Record]) -> str:
     state, out = ChatState(), b""
     for record in records:
         state, more = render_chat(state, record)
@@ -50,7 +52,7 @@ def chat(records: list[r.Record]) -> str:
     return out.decode()
 
 
-def raw(records: list[r.Record]) -> bytes:
+def raw(records: Sequence[r.Record]) -> bytes:
     state, out = Writer(), b""
     for record in records:
         state, more = render_raw(state, record)
@@ -86,7 +88,7 @@ def test_chat_raw_has_everything() -> None:
 
 
 @given(st.lists(RECORDS))
-def test_the_parser_gets_every_event_back(records: list[r.Record]) -> None:
+def test_the_parser_gets_every_event_back(records: Sequence[r.Record]) -> None:
     """What chat.raw holds are exactly the blocks of the records, whatever their texts are."""
     records = [*records, r.Ended(1, r.Reason.answered)]
     separate = Block("separate", {})
@@ -95,7 +97,7 @@ def test_the_parser_gets_every_event_back(records: list[r.Record]) -> None:
 
 
 @given(st.lists(RECORDS))
-def test_the_end_of_a_turn_ends_the_line(records: list[r.Record]) -> None:
+def test_the_end_of_a_turn_ends_the_line(records: Sequence[r.Record]) -> None:
     """Behind an `Ended` both files end with a newline, so a new prompt begins on a line of its own."""
     records = [r.Prompted(1, "x"), *records, r.Ended(1, r.Reason.answered)]
     assert chat(records).endswith("\n")
@@ -103,7 +105,7 @@ def test_the_end_of_a_turn_ends_the_line(records: list[r.Record]) -> None:
 
 
 @given(st.lists(RECORDS))
-def test_no_tools_or_reasoning_in_chat(records: list[r.Record]) -> None:
+def test_no_tools_or_reasoning_in_chat(records: Sequence[r.Record]) -> None:
     """Results, calls, reasoning and reminders leave chat as it is."""
     shown = [one for one in records if not isinstance(one, r.Returned | r.Reasoned | r.Reminded)]
     assert chat(shown) == chat(records)

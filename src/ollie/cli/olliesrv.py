@@ -28,25 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(options: argparse.Namespace) -> int:
-    place = daemon.main_socket(options.listen)
-    pid = daemon.start(_serve_arguments(options, place), place, _warn)
-    print(f"olliesrv is running on {place} (pid {pid})")
+    places = daemon.places(options.listen)
+    pid = daemon.start(_serve_arguments(options, places), daemon.found_by(options.listen), _warn)
+    print(f"olliesrv is running on {places[0]} (pid {pid})")
     return 0
 
 
 def _serve(options: argparse.Namespace) -> int:
+    places = tuple(daemon.places(options.listen))
     from ollie.olliesrv.serve import Options, run  # noqa: PLC0415 - only this command needs the server
 
-    place = daemon.main_socket(options.listen)
-    return run(
-        Options(
-            main=place,
-            listen=tuple(options.listen),
-            yolo=options.yolo,
-            no_auth=options.no_auth,
-            ready_fd=options.ready_fd,
-        )
-    )
+    return run(Options(places, yolo=options.yolo, no_auth=options.no_auth, ready_fd=options.ready_fd))
 
 
 def _stop(options: argparse.Namespace) -> int:
@@ -70,24 +62,16 @@ def _place(options: argparse.Namespace) -> dial.Unix:
     """The socket of the server meant: `-a`, else `$OLLIE_ADDRESS` where that is a socket, else the default one."""
     address = options.address or os.environ.get("OLLIE_ADDRESS")
     if not address:
-        return daemon.main_socket([])
+        return daemon.found_by([])
     if not isinstance(dial.parse(address), dial.Unix):
-        raise daemon.DaemonError(
-            f"{address} is no unix socket; run this on the machine of the server, with -a unix!/path"
-        )
-    return daemon.main_socket([address])
+        raise daemon.DaemonError(f"{address} is no unix socket; run this where the server runs, with -a unix!/path")
+    return daemon.found_by([address])
 
 
-def _serve_arguments(options: argparse.Namespace, place: dial.Unix) -> list[str]:
+def _serve_arguments(options: argparse.Namespace, places: Sequence[dial.Unix | dial.Tcp]) -> list[str]:
     """The options once more, for a process that runs in another directory."""
-    arguments = ["--listen", str(place)]
-    for address in options.listen:
-        where = dial.parse(address)
-        if isinstance(where, dial.Unix):
-            where = dial.Unix(os.path.abspath(where.path))  # noqa: PTH100 - pathlib is an import that nothing else here needs
-        if where != place:
-            arguments += ["--listen", str(where)]
-    return arguments + ["--yolo"] * options.yolo + ["--no-auth"] * options.no_auth
+    listen = [argument for place in places for argument in ("--listen", str(place))]
+    return listen + ["--yolo"] * options.yolo + ["--no-auth"] * options.no_auth
 
 
 def _parser() -> argparse.ArgumentParser:

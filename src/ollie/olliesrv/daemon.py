@@ -14,7 +14,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from ninep import dial
 from ollie.olliesrv.lock import holder, lock_path
@@ -30,19 +30,27 @@ class DaemonError(Exception):
     """A server that could not be started or ended; the text is one line for the terminal."""
 
 
-def main_socket(listen: Sequence[str], environ: Mapping[str, str] = os.environ) -> dial.Unix:
-    """The socket by which a server is found: the first unix address it listens on, else the default one.
+def places(listen: Sequence[str]) -> list[dial.Unix | dial.Tcp]:
+    """Where a server listens, each place once, paths absolute; the first one is the socket it is found by.
 
     Raises:
         AddressError: an address is not a dial string.
     """
-    for address in listen:
-        place = dial.parse(address)
-        if isinstance(place, dial.Unix):
-            return dial.Unix(os.path.abspath(place.path))  # noqa: PTH100 - the server does not run in this directory
-    place = dial.parse(dial.default_address(SERVICE, environ))
-    assert isinstance(place, dial.Unix)
-    return dial.Unix(os.path.abspath(place.path))  # noqa: PTH100 - as above
+    main = found_by(listen)
+    return [main, *(place for place in dict.fromkeys(map(_parse, listen)) if place != main)]
+
+
+def found_by(listen: Sequence[str]) -> dial.Unix:
+    """The socket by which a server is found: the first unix address it listens on, the default socket without one."""
+    sockets = (place for place in map(_parse, [*listen, dial.default_address(SERVICE)]) if isinstance(place, dial.Unix))
+    return next(sockets)
+
+
+def _parse(address: str) -> dial.Unix | dial.Tcp:
+    place = dial.parse(address)
+    if isinstance(place, dial.Tcp):
+        return place
+    return dial.Unix(os.path.abspath(place.path))  # noqa: PTH100 - pathlib is an import that nothing else here needs
 
 
 def running(place: dial.Unix) -> int | None:
@@ -60,7 +68,7 @@ def running(place: dial.Unix) -> int | None:
 def log_file() -> str:
     """The log of the servers started in the background; what was there is set aside once it is longer than 10 MiB."""
     directory = f"{data_dir()}/logs"
-    os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib is an import that nothing else here needs
+    os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
     path = f"{directory}/olliesrv.log"
     with contextlib.suppress(FileNotFoundError):
         if os.stat(path).st_size > _LOG_LIMIT_BYTES:  # noqa: PTH116 - as above

@@ -186,7 +186,7 @@ def test_commands_of_any_size(shell: str, size: int) -> None:
         f'{{description: d, shell: {shell}, command: "printf %s {{a}} | wc -c; cat; echo end", '
         "input: {properties: {a: {type: string}}}}"
     )
-    invocation = tool.invocation({"a": "'" * (size // 5) + "x" * (size - size // 5)})
+    invocation = tool.invocation({"a": "'" * (size // 100) + "x" * (size - size // 100)})
     done = subprocess.run(invocation.argv, input=invocation.stdin, capture_output=True, check=True)
     assert done.stdout.split() == [str(size).encode(), b"end"]
 

@@ -4,6 +4,14 @@ A read at the end waits while there is more to come: while a turn runs, or is qu
 is the end of the file. The bytes are in the store; a log holds nothing but who waits for it.
 """
 
+from collections.abc import Sequence
+
+import msgspec
+
+from ollie.engine.blocks import Writer
+from ollie.engine.chat import ChatState, render_chat, render_raw
+from ollie.engine.messages import Message
+from ollie.engine.records import Record, message_of
 from ollie.olliesrv.states import Bell, State, States
 from ollie.store.interface import LogName, Seq, Store
 
@@ -28,9 +36,9 @@ class Chat:
         """Changes with the content: a log only grows."""
         return self.length & 0xFFFFFFFF
 
-    def append(self, text: str) -> Seq:
-        """Add text to the file and wake its readers."""
-        seq = self._store.append_log(self._agent, self._log, text.encode("utf-8", "replace"))
+    def append(self, data: bytes) -> Seq:
+        """Add to the file and wake its readers."""
+        seq = self._store.append_log(self._agent, self._log, data)
         self._grown.ring()
         return seq
 
@@ -54,3 +62,55 @@ class Chat:
     def waiting(self) -> int:
         """How many reads wait, for statistics."""
         return self._grown.waiting
+
+
+class Transcript:
+    """Writes what happens to the two conversation files and to the history.
+
+    Args:
+        store: where the history is.
+        agent: the id of the agent.
+        chat: its `chat`.
+        chat_raw: its `chat.raw`.
+    """
+
+    def __init__(self, store: Store, agent: str, chat: Chat, chat_raw: Chat) -> None:
+        self._store = store
+        self._agent = agent
+        self._chat = chat
+        self._chat_raw = chat_raw
+        self._chat_state = ChatState()
+        self._raw_state = Writer()
+
+    @property
+    def length(self) -> int:
+        """The bytes of `chat`."""
+        return self._chat.length
+
+    async def resume(self) -> None:
+        """Go on behind what is written already; between two turns."""
+        length = self._chat.length
+        end = await self._chat.read(max(length - 2, 0), 2)
+        newlines = len(end) - len(end.rstrip(b"\n"))
+        self._chat_state = ChatState(empty=length == 0, newlines=newlines if length else 2)
+
+    def append(self, records: Sequence[Record]) -> Seq:
+        """Write records; the number of the last change."""
+        messages = [msgspec.json.encode(message) for message in map(message_of, records) if message is not None]
+        chat, raw = bytearray(), bytearray()
+        for record in records:
+            self._chat_state, more = render_chat(self._chat_state, record)
+            chat += more
+            self._raw_state, more = render_raw(self._raw_state, record)
+            raw += more
+        seq = self._chat_raw.append(bytes(raw))
+        if chat:
+            seq = self._chat.append(bytes(chat))
+        if messages:
+            seq = self._store.append_records(self._agent, messages)
+        return seq
+
+
+def history(records: Sequence[bytes]) -> tuple[Message, ...]:
+    """What `Transcript` stored, as the engine takes it."""
+    return tuple(msgspec.json.decode(record, type=Message) for record in records)

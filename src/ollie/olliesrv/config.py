@@ -4,7 +4,7 @@ An unknown key is an error that names the nearest known one. Keys of providers a
 alone: nothing prints or stores a `Config`.
 """
 
-import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -79,10 +79,9 @@ def load(path: str | None = None) -> Config:
     Raises:
         ConfigError: it cannot be read, is not YAML, or has a key or a value that cannot be.
     """
-    path = path or os.path.join(paths.config_dir(), "config.yaml")
+    path = path or f"{paths.config_dir()}/config.yaml"
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = Path(path).read_bytes()
     except FileNotFoundError:
         return Config()
     except OSError as error:

@@ -159,10 +159,12 @@ class States:
         """The present state."""
         return self.changes.last.state
 
-    def become(self, state: State) -> None:
-        """Announce a state."""
-        if self.changes.become(state):
+    def become(self, state: State) -> bool:
+        """Announce a state; whether it is a change."""
+        changed = self.changes.become(state)
+        if changed:
             self.bell.ring()
+        return changed
 
     def end(self) -> None:
         """The agent is gone: everybody who waits gets `file does not exist`."""

@@ -1,9 +1,10 @@
 """What must survive, and the one interface to it.
 
-A change (`put_…`, `append_…`, `drop_…`, `enqueue`, `dequeue`) returns at once with a sequence number and is seen by every
-read that follows. It is durable when `stored` of its number, or of any later one, has returned. Changes are stored in
-the order in which they were made, and those made without an `await` between them are stored together or not at all: so
-"take a prompt from the queue and write it into the history" needs no transaction of its own.
+A change (`put_…`, `append_…`, `drop_…`, `enqueue`, `dequeue`) returns at once with a sequence number and is seen by
+every read that follows. It is durable when `stored` of its number, or of any later one, has returned. Changes are
+stored in the order in which they were made, and those made without an `await` between them are stored together or not
+at all: so "take a prompt from the queue and write it into the history" needs no transaction of its own.
+
 Lookups are synchronous and short. What can be long, a history or a range of a chat, is asynchronous.
 """
 
@@ -16,7 +17,8 @@ import msgspec
 Seq = NewType("Seq", int)
 """The number of a change, growing; 0 stands for a time before the first."""
 
-Setting = str | int | float | bool
+Setting = str | int | float | bool | list[str]
+"""A value of `cfg`."""
 
 
 class StoreError(Exception):

@@ -1,0 +1,171 @@
+"""What an agent works with: what was set for it, else its profile's, else the server's, else the backend's.
+
+Everything here is computed from the stored row of the agent and what the server has; nothing is kept.
+"""
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ollie.backends.interface import PARAMETERS, Backend
+from ollie.backends.registry import UnknownBackendError
+from ollie.engine import own, system
+from ollie.engine.events import Setup
+from ollie.engine.limits import Limits
+from ollie.engine.messages import BackendError, ToolSpec
+from ollie.olliesrv import settings
+from ollie.olliesrv.ceilings import Ceiling, ceiling
+from ollie.olliesrv.errors import RefusedError
+from ollie.olliesrv.places import working_directory
+from ollie.olliesrv.profiles import Profile
+from ollie.olliesrv.services import Services
+from ollie.store.interface import AgentRow, Setting
+
+
+class Outfit:
+    """What an agent works with.
+
+    Args:
+        row: the agent as it is stored.
+        services: what the server has.
+    """
+
+    def __init__(self, row: AgentRow, services: Services) -> None:
+        self.row = row
+        self._services = services
+
+    @property
+    def profile(self) -> Profile:
+        """Its profile."""
+        return self._services.profiles.get(self.row.profile)
+
+    @property
+    def backend_name(self) -> str:
+        """The name of its backend."""
+        return self._text("backend") or self._services.backends.default
+
+    def backend(self) -> Backend:
+        """Its backend; a `RefusedError` when there is none of that name, or it cannot be used."""
+        try:
+            return self._services.backends.get(self.backend_name)
+        except (UnknownBackendError, BackendError) as error:
+            raise RefusedError(str(error)) from None
+
+    @property
+    def model(self) -> str:
+        """The name of its model; empty when nothing names one."""
+        model = self._text("model")
+        if model:
+            return model
+        if self.backend_name == self._services.backends.default and self._services.backends.default_model:
+            return self._services.backends.default_model
+        try:
+            return self.backend().default_model
+        except RefusedError:
+            return ""
+
+    @property
+    def sandbox(self) -> str:
+        """The sandbox of its tools; empty: each tool's own."""
+        return self._text("sandbox") or self._services.config.sandbox
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """Its upper bound."""
+        return msgspec.json.decode(self.row.ceiling, type=Ceiling)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools of the host that it is to have, by name."""
+        return tuple(name for name in self.profile.tools if name not in own.SPECS)
+
+    def limits(self) -> Limits:
+        """The bounds of its turns."""
+        config = self._services.config
+        return Limits(
+            max_steps=int(self._number("max_steps", config.max_steps)),
+            max_cost_usd=self._number("max_cost_usd", config.max_cost_usd),
+            max_turn_s=self._number("max_turn_s", config.max_turn_s),
+            max_retries=config.max_retries,
+            max_retry_after_s=config.max_retry_after_s,
+            max_parallel=config.max_parallel,
+            plan_rounds=config.plan_rounds,
+            stop_s=config.stop_s,
+        )
+
+    def setup(self, specs: Sequence[ToolSpec]) -> Setup:
+        """What its model is asked with. The same from turn to turn while nothing was changed, byte by byte."""
+        takes = self.backend().parameters
+        answered = tuple(own.SPECS[name] for name in self.profile.tools if name in own.SPECS)
+        parameters = {key: value for key, value in self.row.settings.items() if key in PARAMETERS and key in takes}
+        text = self._text("system") or self.profile.system or f"{system.DEFAULT} The computer runs {platform.system()}."
+        return Setup(self.model, system.assemble(text, self.row.cwd), (*specs, *answered), parameters, self.limits())
+
+    def shown(self) -> dict[str, str]:
+        """Every key of `cfg` with what counts for it, as it is written."""
+        limits = self.limits()
+        values: dict[str, Setting | None] = {
+            "backend": self.backend_name,
+            "model": self.model,
+            "agent": self.row.profile,
+            "cwd": self.row.cwd,
+            "system": self._text("system") or self.profile.system,
+            "sandbox": self.sandbox,
+            "max_steps": limits.max_steps,
+            "max_cost_usd": limits.max_cost_usd,
+            "max_turn_s": limits.max_turn_s,
+        }
+        return {key: settings.show(values.get(key, self.row.settings.get(key))) for key in settings.KEYS}
+
+    def changed(self, pairs: Mapping[str, str]) -> AgentRow:
+        """The row of the agent with other settings; all of them, or none when one of them cannot be.
+
+        Raises:
+            RefusedError: an unknown key, or a value that cannot be.
+        """
+        values = settings.read(pairs)
+        row = self.row
+        if "cwd" in values:
+            row = replace(row, cwd=working_directory(str(values.pop("cwd") or ""), self._services.private))
+        if "agent" in values:
+            profile = str(values.pop("agent") or self._services.config.profile)
+            row = replace(row, profile=self._services.profiles.get(profile).name)
+        if "backend" in values:
+            values.setdefault("model", None)  # the models of one backend are not those of another
+        kept = {key: value for key, value in {**row.settings, **values}.items() if value is not None}
+        after = Outfit(replace(row, settings=kept), self._services)
+        after.check(values)
+        return after.row
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Whether backend and sampling keys go together; a `RefusedError` when they do not."""
+        backend = self.backend()
+        for key in values:
+            if key in PARAMETERS and values[key] is not None and key not in backend.parameters:
+                raise RefusedError(f"backend {backend.name} does not take {key} (takes: {_words(backend.parameters)})")
+
+    def bounded(self) -> AgentRow:
+        """The row with an upper bound that is just what the agent has now."""
+        bound = ceiling(
+            self.row.cwd,
+            self.sandbox,
+            self.profile.tools,
+            self.limits().max_cost_usd,
+            yolo=self._services.tools.yolo,
+        )
+        return replace(self.row, ceiling=msgspec.json.encode(bound))
+
+    def _text(self, key: str) -> str:
+        return str(self.row.settings.get(key) or "")
+
+    def _number(self, key: str, default: float) -> float:
+        value = self.row.settings.get(key, default)
+        assert isinstance(value, int | float)
+        return value
+
+
+def _words(names: frozenset[str]) -> str:
+    return " ".join(sorted(names)) or "none"

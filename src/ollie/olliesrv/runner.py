@@ -1,0 +1,334 @@
+"""What runs the turns of one agent: its queue, its engine, and what its engine needs.
+
+A turn begins in two steps. What it needs is made ready first: the history is read, and the tool server is there and has
+the agent's tools. Then, in one step of the loop, the prompt leaves the queue and enters the history, so that it
+is always in one of the two. While the first step lasts the agent counts as running, and a stop is kept for the turn.
+
+While nothing runs there is no task, no timer and no connection.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from ninep.errors import NinepError
+from ollie.backends.interface import Backend
+from ollie.engine import events as ev
+from ollie.engine.messages import ToolCall, ToolSpec
+from ollie.engine.records import Prompted, Record
+from ollie.engine.turn import State as Engine
+from ollie.olliesrv import stats
+from ollie.olliesrv.chat import Transcript, history
+from ollie.olliesrv.errors import RefusedError, gone
+from ollie.olliesrv.outfit import Outfit
+from ollie.olliesrv.places import unmoved
+from ollie.olliesrv.plan import Plan
+from ollie.olliesrv.services import Services
+from ollie.olliesrv.states import State, state_of
+from ollie.olliesrv.toolclient import Call, ToolServer
+from ollie.olliesrv.turns import Turns
+from ollie.protocol.result import ToolResult
+from ollie.store.interface import Seq
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Host(Protocol):
+    """What a runner needs to know of its session."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether queues are held."""
+        ...
+
+    @property
+    def toolsrv(self) -> ToolServer:
+        """Where its tools run."""
+        ...
+
+
+class Runner:
+    """Runs the turns of one agent.
+
+    Args:
+        agent: the id of the agent.
+        outfit: gives what the agent works with now.
+        transcript: where what happens is written.
+        plan: its plan.
+        host: its session.
+        services: what the server has.
+        announce: told the state whenever it may have changed.
+    """
+
+    def __init__(  # noqa: PLR0917  each is one thing it needs, and one place makes it
+        self,
+        agent: str,
+        outfit: Callable[[], Outfit],
+        transcript: Transcript,
+        plan: Plan,
+        host: Host,
+        services: Services,
+        announce: Callable[[State], None],
+    ) -> None:
+        self.queued = len(services.store.queue(agent))
+        self.counts = stats.decode(services.store.stats(agent))
+        self._agent = agent
+        self._outfit = outfit
+        self._transcript = transcript
+        self._plan = plan
+        self._host = host
+        self._services = services
+        self._store = services.store
+        self._announce = announce
+        self._turns: Turns | None = None
+        self._loading = asyncio.Lock()
+        self._specs: tuple[ToolSpec, ...] = ()
+        self._fetching: asyncio.Task[None] | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self._problem = ""
+        self._stop_note = ""
+        self._closing = False
+        self._holding = False
+        self._ends: list[asyncio.Future[ev.TurnEnded]] = []
+
+    # Its queue.
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, or is being made ready."""
+        return self._preparing is not None or (self._turns is not None and not self._turns.idle)
+
+    @property
+    def state(self) -> State:
+        """The state of the agent."""
+        return state_of(turn=self.busy, queued=self.queued > 0 and not self._closing, paused=self._host.paused)
+
+    @property
+    def activity(self) -> str:
+        """What it is doing, for people; empty for nothing."""
+        if self._preparing is not None:
+            return "starting"
+        return self._turns.state.activity if self._turns is not None else ""
+
+    def enqueue(self, text: str) -> Seq:
+        """Add a prompt to the queue, and begin its turn if it may run now."""
+        seq = self._store.enqueue(self._agent, text)
+        self.queued += 1
+        self.advance()
+        return seq
+
+    def advance(self) -> None:
+        """Begin the next turn if there is one that may run now, and announce the state."""
+        if self.queued and not self._host.paused and not self._closing and not self.busy:
+            self._stop_note = ""
+            self._preparing = _task(self._prepare())
+        self._changed()
+
+    def turn_end(self) -> "asyncio.Future[ev.TurnEnded]":
+        """How the turn that runs, or else the next one, ends; `file does not exist` when the agent is killed first."""
+        future = asyncio.get_running_loop().create_future()
+        self._ends.append(future)
+        return future
+
+    async def _prepare(self) -> None:
+        """Make ready what a turn needs, and begin it."""
+        self._fetching = _task(self._fetch())
+        turns = await self.engine()
+        await asyncio.wait({self._fetching})
+        self._problem = _problem(self._fetching)
+        self._fetching = self._preparing = None
+        waiting = self._store.queue(self._agent)
+        if waiting:
+            self._begin(turns, waiting[0].entry, waiting[0].text)
+        self._changed()
+
+    async def _fetch(self) -> None:
+        tools = self._outfit().tools
+        if tools:
+            self._specs = await self._host.toolsrv.specs(self._agent, tools)
+
+    def _begin(self, turns: Turns, entry: int, text: str) -> None:
+        """Take a prompt from the queue into the history; the turn that follows runs by itself."""
+        try:
+            setup = self._outfit().setup(self._specs)
+        except RefusedError as error:
+            self._problem = str(error)
+            setup = ev.Setup("")
+        self._store.dequeue(self._agent, entry)
+        self.queued -= 1
+        turns.feed(ev.Configure(setup), ev.Prompt(text), *([ev.Stop(self._stop_note)] if self._stop_note else []))
+
+    def _changed(self) -> None:
+        """Announce the state; the tool server is held while it is `running`."""
+        state = self.state
+        running = state is State.RUNNING
+        if running is not self._holding:
+            self._holding = running
+            (self._host.toolsrv.hold if running else self._host.toolsrv.release)()
+        self._announce(state)
+
+    async def engine(self) -> Turns:
+        """Its engine; made when it is first needed, with the history as it is stored."""
+        async with self._loading:
+            if self._turns is None:
+                past = history(await self._store.records(self._agent))
+                await self._transcript.resume()
+                totals = self.counts.totals
+                self._turns = Turns(Engine(ev.Setup(""), past, self._plan.text, totals, turn=totals.turns), self)
+        return self._turns
+
+    # What its turns need (`turns.Hands`).
+
+    def backend(self) -> Backend:
+        """The backend to ask."""
+        if self._problem:
+            raise RefusedError(self._problem)
+        return self._outfit().backend()
+
+    def append(self, records: Sequence[Record]) -> Seq:
+        """Write records to the chat and the history, and count."""
+        assert self._turns is not None
+        counts = self.counts
+        if any(isinstance(record, Prompted) for record in records):
+            counts = replace(counts, turn_chat_offset=self._transcript.length)
+        seq = self._transcript.append(records)
+        state = self._turns.state
+        counts = replace(counts, totals=state.totals, cost_last_turn_usd=state.turn_cost_usd)
+        if counts != self.counts:
+            self.counts = counts
+            seq = self._store.put_stats(self._agent, stats.encode(counts))
+        return seq
+
+    async def stored(self, seq: Seq) -> None:
+        """Return when everything up to this change is durable."""
+        await self._store.stored(seq)
+
+    async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a tool; then look whether the tools have changed by it."""
+        outfit = self._outfit()
+        cwd = outfit.row.cwd
+        if not unmoved(cwd):
+            raise RefusedError(f"cwd is not what it was any more: {cwd}")
+        result = await self._host.toolsrv.call(Call(self._agent, call.name, arguments, cwd, outfit.sandbox))
+        specs = await self._host.toolsrv.revised(self._agent)
+        if specs is not None:
+            self._specs = specs
+            self.reconfigure()
+        return result
+
+    def write_plan(self, text: str) -> Seq:
+        """The model wrote its plan."""
+        return self._plan.replace(text)
+
+    def clear_history(self) -> Seq:
+        """Forget the stored history."""
+        return self._store.clear_records(self._agent)
+
+    def turn_ended(self, ended: ev.TurnEnded) -> None:
+        """Tell those who wait for the end of this turn."""
+        ends, self._ends = self._ends, []
+        for future in ends:
+            if not future.done():
+                future.set_result(ended)
+
+    def state_changed(self) -> None:
+        """A turn began, or is over: perhaps the next one can begin."""
+        self.advance()
+
+    # What is done to it.
+
+    def reconfigure(self) -> None:
+        """Settings have changed: from the next request on they count."""
+        if self._turns is not None:
+            with contextlib.suppress(RefusedError):  # the next turn says what is wrong
+                self._turns.feed(ev.Configure(self._outfit().setup(self._specs)))
+
+    def set_plan(self, text: str) -> None:
+        """The plan was written by somebody else than the model."""
+        if self._turns is not None:
+            self._turns.feed(ev.SetPlan(text))
+
+    async def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that the agent has, those that the engine answers included; starts the tool server if need be."""
+        self._host.toolsrv.hold()
+        try:
+            await self._fetch()
+        finally:
+            self._host.toolsrv.release()
+        return self._outfit().setup(self._specs).tools
+
+    async def stop(self, note: str) -> bool:
+        """Interrupt the turn that runs; whether there was one. When this returns nothing of it is alive."""
+        if not self.busy:
+            return False
+        over = self.turn_end()
+        work = self._turns.tasks if self._turns else ()
+        if self._preparing is not None:
+            self._stop_note = note
+            if self._fetching is not None:
+                self._fetching.cancel()
+        elif self._turns is not None:
+            self._turns.feed(ev.Stop(note))
+        with contextlib.suppress(RefusedError):  # killed meanwhile
+            await over
+        if work:
+            await asyncio.wait(work, timeout=self._services.config.close_s)
+        return True
+
+    async def clear(self) -> bool:
+        """Forget the history; False when a turn runs."""
+        turns = await self.engine()
+        if self.busy:
+            return False
+        turns.feed(ev.Clear())
+        await self._store.stored(turns.last)
+        return True
+
+    async def close(self) -> None:
+        """End all work, whatever it is, and let go of the tool server. Nothing begins afterwards."""
+        self._closing = True
+        work = [task for task in (self._fetching, self._preparing) if task is not None]
+        for task in work:
+            task.cancel()
+        if work:
+            await asyncio.wait(work)
+        self._fetching = self._preparing = None
+        if self._turns is not None:
+            await self._turns.close(self._services.config.cancel_s + self._services.config.close_s)
+        for future in self._ends:
+            if not future.done():
+                future.set_exception(gone())
+        self._ends.clear()
+        if self._holding:
+            self._holding = False
+            self._host.toolsrv.release()
+
+    async def shut(self, note: str) -> None:
+        """End the turn that runs as a stop does, begin none, and then end all work."""
+        self._closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._services.config.close_s):
+                await self.stop(note)
+        await self.close()
+
+
+def _problem(task: asyncio.Task[None]) -> str:
+    """Why a turn cannot ask its model, from how the preparation ended; empty when it can, or was stopped."""
+    if task.cancelled():
+        return ""
+    error = task.exception()
+    if error is None:
+        return ""
+    if not isinstance(error, NinepError):
+        _log.error("a turn could not be made ready", exc_info=error)
+        return "internal error, see the server's log"
+    return str(error)
+
+
+def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+    return asyncio.get_running_loop().create_task(work)

@@ -1,0 +1,209 @@
+"""The server: what it has, what its root files show, and how it begins and ends."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Iterable
+from pathlib import Path
+
+from ninep import dial
+from ollie.backends.registry import Backends
+from ollie.olliesrv import generate, toolproc
+from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.commands import Command, dispatch, listing
+from ollie.olliesrv.config import Config
+from ollie.olliesrv.errors import denied
+from ollie.olliesrv.models import Models
+from ollie.olliesrv.profiles import Profiles
+from ollie.olliesrv.services import Services
+from ollie.olliesrv.sessions import Sessions
+from ollie.olliesrv.toolclient import Settings, ToolServer, socket_path, sockets
+from ollie.protocol import paths
+from ollie.protocol.discovery import Broken, Catalog
+from ollie.protocol.metadata import ToolInfo
+from ollie.store.interface import Store
+from ollie.store.memory import MemoryStore
+
+_log = logging.getLogger(__name__)
+
+
+class Ollie:
+    """A server, without its name space and its listeners.
+
+    Args:
+        services: what its objects share.
+    """
+
+    number = 0
+    alive = True
+
+    def __init__(self, services: Services) -> None:
+        self.config = services.config
+        self.store = services.store
+        self.backends = services.backends
+        self.services = services
+        self.sessions = Sessions(services)
+        self.stopping = asyncio.Event()
+        self._models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)
+        self._catalog = Catalog.from_environment()
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        config: Config,
+        *,
+        address: str,
+        yolo: bool = False,
+        store: Store | None = None,
+        backends: Backends | None = None,
+        profiles: Profiles | None = None,
+    ) -> "Ollie":
+        """A server that is ready for its listeners.
+
+        Args:
+            config: the configuration.
+            address: the dial string by which clients reach it.
+            yolo: run tools without a sandbox.
+            store: where its state is; a store in memory when not given.
+            backends: the providers of models; those of the configuration and the environment when not given.
+            profiles: the ways of working; the built-in ones when not given.
+
+        Raises:
+            UnknownBackendError, BackendError: the backend that is asked for does not exist or cannot be used.
+            PathError: one of Ollie's directories cannot be used.
+        """
+        place = dial.parse(address)
+        directory = str(Path(place.path).parent) if isinstance(place, dial.Unix) else dial.namespace_dir()
+        tools = Settings(
+            sockets=paths.private_directory(directory),
+            secrets=f"{paths.data_dir()}/toolsrv",
+            yolo=yolo,
+            start_s=config.toolsrv_start_s,
+            idle_s=config.toolsrv_idle_s,
+            cancel_s=config.cancel_s,
+        )
+        services = Services(
+            config=config,
+            store=store or MemoryStore(),
+            backends=backends or Backends(os.environ, config),
+            profiles=profiles or Profiles(),
+            tools=tools,
+            address=address,
+            private=(paths.config_dir(), paths.data_dir(), paths.cache_dir(), directory),
+        )
+        server = cls(services)
+        await server._find_tool_servers()
+        return server
+
+    async def close(self) -> None:
+        """End in order: turns, tool servers, backends, store. Idempotent; returns when nothing of it is alive."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self.stopping.set()
+        await asyncio.gather(*(session.close() for session in self.sessions.all()))
+        await self.backends.close()
+        await self.store.close()
+
+    def agent(self, agent_id: str) -> Agent | None:
+        """The agent of an id, None when there is none."""
+        return self.sessions.agent(agent_id)
+
+    # Tool servers.
+
+    def tool_servers(self) -> Iterable[ToolServer]:
+        """Those that have a process, or had one a moment ago."""
+        return [session.toolsrv for session in self.sessions.all() if session.toolsrv.process is not None]
+
+    async def _find_tool_servers(self) -> None:
+        """Take over the tool servers that outlived an earlier server, and end those whose session is gone."""
+        settings = self.services.tools
+        known = {socket_path(settings, session.id): session for session in self.sessions.all()}
+        for path in sockets(settings):
+            if path in known:
+                known[path].toolsrv.adopt()
+            elif (found := toolproc.listener(path)) is not None:
+                _log.warning("ending the tool server %d: its session is gone", found.pid)
+                await toolproc.end(found, self.config.cancel_s)
+
+    # Its root files.
+
+    def backends_text(self) -> bytes:
+        """The names of the backends, a line each."""
+        return _lines(self.backends.names)
+
+    async def models_text(self) -> bytes:
+        """A line `backend<tab>model` for each model."""
+        return await self._models.text()
+
+    def agents_text(self) -> bytes:
+        """The names of the profiles, a line each."""
+        return _lines(self.services.profiles.names())
+
+    async def tools_text(self) -> bytes:
+        """The tools of this host, a line each: the name, blanks, the description."""
+        tools = await asyncio.to_thread(self._catalog.tools)
+        width = max((len(name) for name in tools), default=0)
+        return "".join(f"{name:<{width}}  {_about(tool)}\n" for name, tool in tools.items()).encode()
+
+    def aliases_text(self) -> bytes:
+        """A line `id<tab>path` for each session and agent."""
+        lines = []
+        for session in self.sessions.all():
+            path = f"session/{session.name}"
+            lines.append(f"{session.id}\t{path}")
+            lines.extend(f"{agent.id}\t{path}/agent/{agent.name}" for agent in session.agents())
+        return _lines(lines)
+
+    def commands_text(self) -> bytes:
+        """A line for each command of `ctl`."""
+        return listing(COMMANDS).encode()
+
+    async def command(self, text: str, *, by: Agent | None) -> str:
+        """Carry out one command of `ctl`. The owner's alone."""
+        if by is not None:
+            raise denied()
+        return await dispatch(COMMANDS, self, text, by)
+
+    def generate(self, data: bytes, *, by: Agent | None) -> AsyncGenerator[bytes, None]:
+        """Ask a model once, outside of any agent; see `generate.py`."""
+        if by is not None and by.ceiling.max_cost_usd:
+            raise denied()  # what it costs would not count against the budget of the agent
+        return generate.generate(self.services, data)
+
+    async def invalidate(self) -> None:
+        """Forget what can be found out again: lists of models and of tools."""
+        self._models.invalidate()
+        self._catalog.invalidate()
+        await asyncio.gather(*(session.invalidate(by=None) for session in self.sessions.all()))
+
+
+def _lines(words: Iterable[str]) -> bytes:
+    return "".join(f"{word}\n" for word in words).encode()
+
+
+def _about(tool: ToolInfo | Broken) -> str:
+    if isinstance(tool, Broken):
+        return f"(broken: {tool.error})"
+    return tool.description.strip().partition("\n")[0]
+
+
+async def _invalidate(server: Ollie, _argument: str, _by: Agent | None) -> str:
+    await server.invalidate()
+    return "invalidated"
+
+
+async def _kill(server: Ollie, _argument: str, _by: Agent | None) -> str:
+    server.stopping.set()
+    return "stopping"
+
+
+COMMANDS: tuple[Command[Ollie], ...] = (
+    Command("invalidate", "", "forget lists of models and tools, and read them again", _invalidate),
+    Command("kill", "", "end the server", _kill),
+)
+"""The commands of the server's `ctl`."""

@@ -1,0 +1,32 @@
+"""What the objects of a server share."""
+
+from dataclasses import dataclass
+
+from ollie.backends.registry import Backends
+from ollie.olliesrv.config import Config
+from ollie.olliesrv.profiles import Profiles
+from ollie.olliesrv.toolclient import Settings
+from ollie.store.interface import Store
+
+
+@dataclass
+class Services:
+    """What the objects of a server share.
+
+    Args:
+        config: the configuration.
+        store: what must survive.
+        backends: the providers of models.
+        profiles: the ways of working.
+        tools: how tool servers are run.
+        address: the dial string by which clients reach the server.
+        private: Ollie's own directories, where no agent may work.
+    """
+
+    config: Config
+    store: Store
+    backends: Backends
+    profiles: Profiles
+    tools: Settings
+    address: str
+    private: tuple[str, ...]

@@ -1,0 +1,72 @@
+"""Making an agent by one request: with a prompt it is a sub-agent, whose reply is the answer to the request."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING
+
+from ollie.engine.records import Reason
+from ollie.olliesrv.errors import RefusedError
+
+if TYPE_CHECKING:
+    from ollie.engine.events import TurnEnded
+    from ollie.olliesrv.agents import Agent
+    from ollie.olliesrv.sessions import Session
+
+_FINE = frozenset({Reason.answered, Reason.question})
+
+
+async def request(session: "Session", fields: Mapping[str, str], *, by: "Agent | None") -> AsyncGenerator[bytes, None]:
+    """Make an agent and give its id; with a prompt run one turn of it and give its reply.
+
+    A sub-agent is killed afterwards unless it was given a name. Closing this before the end interrupts it, and
+    returns when nothing of it is alive; what it had said by then is written into the chat of the agent that asked.
+
+    Args:
+        session: where it is made.
+        fields: as `Session.create_agent`, and `prompt`.
+        by: who asks.
+
+    Raises:
+        RefusedError: why it cannot be made; or, behind the reply as far as it came, why its turn ended early.
+    """
+    prompt = fields.get("prompt", "")
+    agent = await session.create_agent(fields, by=by)
+    if not prompt:
+        yield f"{agent.id}\n".encode()
+        return
+    over = agent.turn_end()
+    try:
+        await agent.prompt(prompt.encode(), by=None)
+        ended = await asyncio.shield(over)
+    except BaseException:
+        await asyncio.shield(session.later(_interrupt(agent, over, by, named=bool(fields.get("name")))))
+        raise
+    if not fields.get("name"):
+        await asyncio.shield(session.later(_remove(agent)))
+    if ended.reply:
+        yield ended.reply.removesuffix("\n").encode() + b"\n"
+    if ended.reason not in _FINE:
+        raise RefusedError(ended.note or ended.reason.value)
+
+
+async def detached(session: "Session", fields: Mapping[str, str], *, by: "Agent | None") -> "Agent":
+    """Make an agent; with a prompt its turn runs by itself. Returns when both are stored."""
+    agent = await session.create_agent(fields, by=by)
+    if fields.get("prompt"):
+        await agent.prompt(fields["prompt"].encode(), by=None)
+    return agent
+
+
+async def _interrupt(agent: "Agent", over: "asyncio.Future[TurnEnded]", by: "Agent | None", *, named: bool) -> None:
+    if agent.alive:
+        await agent.stop(by=None)
+        if by is not None and over.done() and not over.exception() and over.result().reply:
+            by.note(f"the sub-agent {agent.name} was interrupted; it had said: {over.result().reply}")
+        if not named:
+            await _remove(agent)
+    over.cancel()
+
+
+async def _remove(agent: "Agent") -> None:
+    if agent.alive:
+        await agent.kill(by=None)

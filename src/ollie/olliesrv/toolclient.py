@@ -1,0 +1,336 @@
+"""The tool server of a session: started when it is needed, found again when it lives, and asked over 9P.
+
+It is a process of its own that outlives this one. Its socket lies in the private directory of our own, its secret in a
+file that only its owner can read, and both are named for the session, so that a later server finds them. It ends by
+itself some time after it has nothing to do: we hold a connection only while a turn of the session runs.
+
+What an agent has loaded is known here, and is loaded again into a tool server that has just started.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from ninep.client import Client
+
+from ninep.errors import ConnectionLostError, NinepError
+from ollie.engine.messages import ToolSpec
+from ollie.olliesrv import toolproc
+from ollie.olliesrv.errors import RefusedError
+from ollie.protocol import payload
+from ollie.protocol.result import ResultError, ToolResult, from_json, text
+
+if TYPE_CHECKING:
+    from ollie.olliesrv.procfs import Process
+
+_log = logging.getLogger(__name__)
+_UNAME = "ollie"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How tool servers are run.
+
+    Args:
+        sockets: the directory of their sockets, private to us.
+        secrets: the directory of their secrets, private to us.
+        yolo: without a sandbox.
+        start_s: how long one may take to answer.
+        idle_s: how long one lives without work.
+        cancel_s: how long one may take to end a call, or itself.
+    """
+
+    sockets: str
+    secrets: str
+    yolo: bool
+    start_s: float
+    idle_s: float
+    cancel_s: float
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a tool: whose it is, what it is, and where and how bounded it runs."""
+
+    agent: str
+    tool: str
+    arguments: Mapping[str, Any]
+    cwd: str
+    sandbox: str = ""
+
+
+@dataclass
+class _Loaded:
+    """What an agent has loaded: the revision of it, and the tools as a model is told about them."""
+
+    revision: bytes
+    specs: tuple[ToolSpec, ...]
+
+
+class ToolServer:
+    """The tool server of one session.
+
+    Args:
+        session: the id of the session.
+        cwd: gives the directory where tools work when a call names none.
+        settings: how it is run.
+    """
+
+    def __init__(self, session: str, cwd: Callable[[], str], settings: Settings) -> None:
+        self.process: Process | None = None
+        self._session = session
+        self._cwd = cwd
+        self._settings = settings
+        self._socket = socket_path(settings, session)
+        self._secret = f"{settings.secrets}/{session}.secret"
+        self._child: asyncio.subprocess.Process | None = None
+        self._client: Client | None = None
+        self._opening: asyncio.Task[Client] | None = None
+        self._users = 0
+        self._wanted: dict[str, tuple[str, ...]] = {}
+        self._loaded: dict[str, _Loaded] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None when none was started or found."""
+        return self.process.pid if self.process else None
+
+    @property
+    def start_ticks(self) -> int | None:
+        """When that process started, in clock ticks since boot."""
+        return self.process.start if self.process else None
+
+    def adopt(self) -> bool:
+        """Look for a tool server that outlived an earlier one of ours; whether there is one."""
+        self.process = toolproc.listener(self._socket)
+        return self.process is not None
+
+    # A connection is held while somebody uses it.
+
+    def hold(self) -> None:
+        """A turn begins that may need it."""
+        self._users += 1
+
+    def release(self) -> None:
+        """That turn is over; the connection of the last one is closed."""
+        self._users -= 1
+        if self._users == 0 and self._client is not None:
+            self._later(self._client.close())
+            self._client = None
+
+    # What it is asked.
+
+    async def specs(self, agent: str, tools: Sequence[str]) -> tuple[ToolSpec, ...]:
+        """The tools of an agent as a model is told about them, each loaded first if it is not.
+
+        Args:
+            agent: its id.
+            tools: what it is to have loaded; one that this host does not offer is left out, with a line in the log.
+
+        Raises:
+            RefusedError: no tool server can be started, or it does not answer.
+        """
+        try:
+            return await self._specs(agent, tools)
+        except ConnectionLostError:  # it ended in the moment when we came; a new one is started
+            return await self._specs(agent, tools)
+
+    async def revised(self, agent: str) -> tuple[ToolSpec, ...] | None:
+        """The tools of an agent if they have changed since they were given last, else None."""
+        try:
+            client = await self._connected()
+            revision = await client.rdwr("tools_rev", agent.encode())
+            known = self._loaded.get(agent)
+            if known is not None and known.revision == revision:
+                return None
+            return await self._fetch(client, agent, revision)
+        except NinepError as error:
+            _log.warning("the tools of agent %s are not known: %s", agent, error)
+            return None
+
+    async def call(self, call: Call) -> ToolResult:
+        """Run a tool. When this returns or raises, nothing of the call is alive, also when it was cancelled.
+
+        A tool server that does not end a cancelled call in time is ended itself, and everything it runs with it.
+        """
+        task = asyncio.get_running_loop().create_task(self._call(call))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            await self._abandoned(task)
+            raise
+
+    async def whose(self, pid: int) -> str | None:
+        """The id of the agent that a process below the tool server belongs to, None when it is nobody's."""
+        if self.process is None:
+            return None
+        self.hold()
+        try:
+            client = await self._connected(start=False)
+            line = await client.rdwr("proc/whose", str(pid).encode())
+        except NinepError:
+            return None
+        finally:
+            self.release()
+        return line.decode().rstrip("\n").partition("\t")[2] or None
+
+    def forget(self, agent: str) -> None:
+        """An agent is gone."""
+        self._wanted.pop(agent, None)
+        self._loaded.pop(agent, None)
+
+    async def invalidate(self) -> None:
+        """Have it read its tools again, if it runs."""
+        if self.process is not None:
+            self.hold()
+            try:
+                client = await self._connected(start=False)
+                await client.write("ctl", b"invalidate")
+            except NinepError as error:
+                _log.info("no tool server was told to read its tools again: %s", error)
+            finally:
+                self.release()
+
+    async def close(self) -> None:
+        """End it with everything it runs."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        await self._end()
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=self._settings.cancel_s)
+
+    def forget_secret(self) -> None:
+        """Its session is gone."""
+        toolproc.forget(self._secret)
+
+    # How it is reached.
+
+    async def _connected(self, *, start: bool = True) -> Client:
+        if self._client is not None and not self._client.closed:
+            return self._client
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open(start=start))
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    def _opened(self, task: asyncio.Task[Client]) -> None:
+        self._opening = None
+        if not task.cancelled() and task.exception() is None:
+            self._client = task.result()
+
+    async def _open(self, *, start: bool) -> Client:
+        self.process = toolproc.listener(self._socket)
+        if self.process is not None:
+            with contextlib.suppress(NinepError):
+                return await self._connect()
+            _log.warning("ending the tool server %d: it does not know our secret", self.process.pid)
+            await self._end()
+        if not start:
+            raise RefusedError("no tool server runs")
+        await self._start()
+        client = await self._connect()
+        for agent, tools in self._wanted.items():
+            await self._load(client, agent, tools)
+        return client
+
+    async def _connect(self) -> Client:
+        secret = toolproc.secret(self._secret).decode()
+        return await Client.connect(f"unix!{self._socket}", uname=_UNAME, aname="", secret=secret)
+
+    async def _start(self) -> None:
+        settings = self._settings
+        options = ["--cwd", self._cwd(), "--listen", f"unix!{self._socket}", "--idle-timeout", f"{settings.idle_s:g}s"]
+        options += ["--yolo"] if settings.yolo else []
+        self._loaded.clear()
+        self._child = await toolproc.start(options, toolproc.secret(self._secret), settings.start_s)
+        self.process = toolproc.listener(self._socket)
+
+    async def _end(self) -> None:
+        if self._client is not None:
+            self._later(self._client.close())
+            self._client = None
+        if self.process is not None:
+            await toolproc.end(self.process, self._settings.cancel_s)
+            self.process = None
+        if self._child is not None:
+            await self._child.wait()
+            self._child = None
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    # How it is asked.
+
+    async def _specs(self, agent: str, tools: Sequence[str]) -> tuple[ToolSpec, ...]:
+        client = await self._connected()
+        if agent not in self._wanted:
+            self._wanted[agent] = tuple(tools)
+            await self._load(client, agent, tools)
+        revision = await client.rdwr("tools_rev", agent.encode())
+        known = self._loaded.get(agent)
+        if known is not None and known.revision == revision:
+            return known.specs
+        return await self._fetch(client, agent, revision)
+
+    async def _load(self, client: Client, agent: str, tools: Sequence[str]) -> None:
+        for tool in tools:
+            try:
+                await client.write("ctl", f"load {agent} {tool}".encode())
+            except ConnectionLostError:
+                raise
+            except NinepError as error:
+                _log.warning("agent %s has no tool %s: %s", agent, tool, error)
+
+    async def _fetch(self, client: Client, agent: str, revision: bytes) -> tuple[ToolSpec, ...]:
+        listed = await client.rdwr("tools", agent.encode())
+        specs = msgspec.json.decode(listed, type=tuple[ToolSpec, ...])
+        self._loaded[agent] = _Loaded(revision, specs)
+        return specs
+
+    async def _call(self, call: Call) -> ToolResult:
+        fields = {
+            "tool": call.tool,
+            "agent": call.agent,
+            "session": self._session,
+            "cwd": call.cwd,
+            "args": msgspec.json.encode(call.arguments).decode(),
+        }
+        if call.sandbox:
+            fields["agent.sandbox"] = call.sandbox
+        try:
+            client = await self._connected()
+            return from_json(await client.rdwr("proc/new", payload.format(fields)))
+        except ConnectionLostError:
+            return text("the tool server ended, and what it ran ended with it", is_error=True)
+        except (NinepError, ResultError, payload.PayloadError) as error:
+            return text(str(error), is_error=True)
+
+    async def _abandoned(self, task: asyncio.Task[ToolResult]) -> None:
+        """Return when a cancelled call has ended. The reply to its Tflush or Tclunk says that nothing of it lives."""
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._settings.cancel_s)
+        except asyncio.CancelledError:
+            done = set()
+        if not done:
+            _log.error("ending the tool server of session %s: it does not end a call", self._session)
+            await self._end()
+
+
+def sockets(settings: Settings) -> list[str]:
+    """The sockets of tool servers that are there, living or not."""
+    return [str(path) for path in Path(settings.sockets).glob("toolsrv.*") if path.is_socket()]
+
+
+def socket_path(settings: Settings, session: str) -> str:
+    """The socket of a session's tool server; short, for a path of a socket has at most 107 bytes."""
+    return f"{settings.sockets}/toolsrv.{session[-12:]}"

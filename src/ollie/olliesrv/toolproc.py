@@ -1,0 +1,144 @@
+"""The process of a tool server: starting one, finding one that lives, ending one.
+
+A tool server gets its secret through a descriptor, never through its arguments or environment. It runs in a session of
+its own, so that it outlives this process and no signal of a terminal reaches it.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ollie.olliesrv.errors import RefusedError
+from ollie.olliesrv.procfs import Process, process
+
+_UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
+_SECRET_BYTES = 32
+_SAID_BYTES = 4096
+
+
+def listener(path: str) -> Process | None:
+    """The process that listens on a unix socket, None when nobody answers there.
+
+    The kernel notes who called listen(2): SO_PEERCRED of a connection names that process.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except OSError:
+            return None
+        pid, _, _ = _UCRED.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return process(pid) if pid > 0 else None
+
+
+def secret(path: str) -> bytes:
+    """The secret in a file, which is made with mode 0600 when it is missing."""
+    file = Path(path)
+    with contextlib.suppress(FileNotFoundError):
+        return file.read_bytes()
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = os.urandom(_SECRET_BYTES).hex().encode()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as out:
+        out.write(made)
+    return made
+
+
+def forget(path: str) -> None:
+    """Remove a secret."""
+    Path(path).unlink(missing_ok=True)
+
+
+async def start(options: Sequence[str], its_secret: bytes, timeout_s: float) -> asyncio.subprocess.Process:
+    """A tool server that answers.
+
+    Args:
+        options: of `toolsrv serve`, without the secret.
+        its_secret: at most what a pipe holds.
+        timeout_s: how long it may take.
+
+    Raises:
+        RefusedError: it cannot be started, ended, or did not answer in time, with what it said.
+    """
+    secret_out, secret_in = os.pipe()
+    said = os.memfd_create("toolsrv", os.MFD_CLOEXEC)
+    try:
+        os.write(secret_in, its_secret)
+        os.close(secret_in)
+        arguments = ["-P", "-m", "ollie.cli.toolsrv", "serve", *options, "--secret-fd", str(secret_out)]
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=said,
+            pass_fds=(secret_out,),
+            start_new_session=True,
+        )
+        try:
+            await _ready(child, timeout_s, said)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+            raise
+    except OSError as error:
+        raise RefusedError(f"the tool server cannot be started: {error.strerror}") from None
+    else:
+        return child
+    finally:
+        os.close(secret_out)
+        os.close(said)
+
+
+async def _ready(child: asyncio.subprocess.Process, timeout_s: float, said: int) -> None:
+    """Return when it listens: it says so on its standard output and closes it."""
+    assert child.stdout is not None
+    try:
+        async with asyncio.timeout(timeout_s):
+            lines = await child.stdout.read()
+    except TimeoutError:
+        raise RefusedError(f"the tool server does not answer after {timeout_s:g} s") from None
+    if not lines.startswith(b"listening"):
+        words = os.pread(said, _SAID_BYTES, 0).decode(errors="replace").strip().splitlines()
+        raise RefusedError(f"the tool server does not start: {words[-1] if words else 'it said nothing'}")
+
+
+async def end(server: Process, grace_s: float) -> None:
+    """End a tool server, at once after a grace, and return when it has ended. What it ran ends with it."""
+    try:
+        pidfd = os.pidfd_open(server.pid)
+    except ProcessLookupError:
+        return
+    try:
+        found = process(server.pid)
+        if found is None or not found.same(server):
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, number)
+            if await _ended(pidfd, grace_s):
+                return
+    finally:
+        os.close(pidfd)
+
+
+async def _ended(pidfd: int, timeout_s: float) -> bool:
+    """Whether a process ends within a time. A pidfd is readable when its process has ended: pidfd_open(2)."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+    loop.add_reader(pidfd, over.cancel)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await asyncio.wait({over})
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(pidfd)
+    return True

@@ -14,6 +14,7 @@ from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.commands import Command, dispatch, listing
 from ollie.olliesrv.config import Config
 from ollie.olliesrv.errors import denied
+from ollie.olliesrv.lost import LostErrors
 from ollie.olliesrv.models import Models
 from ollie.olliesrv.profiles import Profiles
 from ollie.olliesrv.services import Services
@@ -45,6 +46,7 @@ class Ollie:
         self.services = services
         self.sessions = Sessions(services)
         self.stopping = asyncio.Event()
+        self.lost = LostErrors()
         self._models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)
         self._catalog = Catalog.from_environment()
         self._closing: asyncio.Task[None] | None = None

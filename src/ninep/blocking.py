@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    Trace = Callable[[bool, bytes], None]
+    Trace = Callable[[bytes], None]
 
 MSIZE = 64 * 1024 + _wire.IO_HEADER_BYTES
 
@@ -54,7 +54,7 @@ class Connection:
         uname: who attaches.
         aname: what is attached to.
         secret: gives the secret when the server asks for one; it may raise what the caller of this wants to see.
-        trace: is told of every message: whether it is sent, and its bytes.
+        trace: is given every message, sent or received, but those that carry the secret and its answer.
         msize: the longest message offered, in bytes.
 
     Raises:
@@ -193,9 +193,11 @@ class Connection:
             return _wire.NOFID  # attach(5): an error means that none is needed
         if secret is None:
             raise NinepError(AUTHENTICATION_FAILED)
+        trace, self._trace = self._trace, None
         conversation = File(self, _AUTH_FID, self.msize - _wire.IO_HEADER_BYTES)
         conversation.write(secret())
         conversation.read()  # the session's token: whoever reads it knows that the secret was right
+        self._trace = trace
         return _AUTH_FID
 
     def _walk(self, path: str) -> int:
@@ -219,7 +221,7 @@ class Connection:
 
     def _send(self, message: bytes) -> None:
         if self._trace:
-            self._trace(True, message)
+            self._trace(message)
         try:
             self._socket.sendall(message)
         except OSError:
@@ -249,7 +251,7 @@ class Connection:
         message = bytes(buffer[:end])
         del buffer[:end]
         if self._trace:
-            self._trace(False, message)
+            self._trace(message)
         return message
 
     def _flush(self) -> None:

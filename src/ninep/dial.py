@@ -111,7 +111,7 @@ def namespace_dir(environ: "Mapping[str, str] | None" = None) -> str:
     number of `host:0.0` is dropped when it is 0, and `/` becomes `_`. Nothing is created.
     """
     env = os.environ if environ is None else environ
-    return env.get("NAMESPACE") or f"/tmp/ns.{_user(env)}.{_display(env)}"  # noqa: S108 - the place plan9port uses; owner and mode are checked
+    return env.get("NAMESPACE") or f"/tmp/ns.{user_name(env)}.{_display(env)}"  # noqa: S108 - the place plan9port uses; owner and mode are checked
 
 
 def default_address(service: str, environ: "Mapping[str, str] | None" = None) -> str:
@@ -119,16 +119,9 @@ def default_address(service: str, environ: "Mapping[str, str] | None" = None) ->
     return f"unix!{namespace_dir(environ)}/{service}"
 
 
-def _display(env: "Mapping[str, str]") -> str:
-    display = env.get("DISPLAY") or ":0"
-    _, colon, number = display.rpartition(":")
-    if colon and number.endswith(".0") and number[:-2].isdigit():
-        display = display[:-2]
-    return display.replace("/", "_")
-
-
-def _user(env: "Mapping[str, str]") -> str:
-    name = env.get("USER")
+def user_name(environ: "Mapping[str, str] | None" = None) -> str:
+    """Who runs this: `$USER`, else the name in the user database, else `none`."""
+    name = (os.environ if environ is None else environ).get("USER")
     if name:
         return name
     import pwd  # noqa: PLC0415 - needed only where $USER is not set
@@ -137,3 +130,11 @@ def _user(env: "Mapping[str, str]") -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return "none"
+
+
+def _display(env: "Mapping[str, str]") -> str:
+    display = env.get("DISPLAY") or ":0"
+    _, colon, number = display.rpartition(":")
+    if colon and number.endswith(".0") and number[:-2].isdigit():
+        display = display[:-2]
+    return display.replace("/", "_")

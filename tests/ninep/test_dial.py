@@ -111,3 +111,4 @@ def test_namespace_dir_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NAMESPACE", "USER", "DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     assert dial.namespace_dir() == "/tmp/ns.none.:0"
+    assert dial.user_name() == "none"

@@ -1,0 +1,301 @@
+"""`ollie-9p`: files of a 9P server from the shell, without a mount.
+
+Most of its time is starting up, so it imports next to nothing: no argparse, no signal (for its enums), no asyncio. What
+it reads goes to standard output as it arrives, what it writes goes out as standard input arrives.
+"""
+
+import _signal  # type: ignore[import-not-found]  # what signal is made of; it has no stub
+import os
+import sys
+
+from ninep import _wire
+from ninep.blocking import Connection, File, Stat
+from ninep.dial import AddressError, default_address, user_name
+from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError
+from ollie.protocol.paths import secret_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+HELP = """\
+usage: ollie-9p [-a ADDRESS] [-u UNAME] [-A ANAME] [-v] COMMAND PATH...
+
+  ls [-l] [PATH...]   list directories
+  read PATH...        print files, as their data arrives
+  write PATH          send standard input to a file, as it arrives
+  rdwr PATH           send standard input to a file, then print its answer
+  stat PATH...        print what is known about files
+
+  -a ADDRESS   unix!/path, tcp!host!port or tcp!host:port
+               (default: $OLLIE_ADDRESS, else the socket in the name space directory)
+  -u UNAME     attach as this user
+  -A ANAME     attach to this tree
+  -v           show the 9P messages on standard error
+  -h           show this
+
+A server that asks for a secret gets the one in $OLLIE_SECRET_FILE, else in the file "secret" beside Ollie's
+configuration.
+
+examples:
+  ollie-9p ls session/
+  echo "name=myproj" | ollie-9p write session/new
+  echo "summarize this repo" | ollie-9p rdwr generate
+"""
+
+_PIECE_BYTES = 64 * 1024
+_TRACED_BYTES = 256  # of data in a message that -v shows
+_FAILED, _MISUSED, _NO_READER = 1, 2, 141  # the last as a shell reports an end by SIGPIPE
+_VALUES = {"-a": "address", "-u": "uname", "-A": "aname"}
+
+
+class _UsageError(Exception):
+    """The command line cannot be understood."""
+
+
+class _FailedError(Exception):
+    """Nothing can be done; the text says why, and what to do."""
+
+
+class _Options:
+    """A command line, taken apart."""
+
+    __slots__ = ("address", "aname", "help", "long", "uname", "verbose", "words")
+
+    def __init__(self, words: list[str]) -> None:
+        self.address = self.uname = self.aname = ""
+        self.verbose = self.long = self.help = False
+        self.words: list[str] = []  # the command and its paths
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                self.words += rest
+            elif word.startswith("-") and word != "-":
+                self._option(word, rest)
+            else:
+                self.words.append(word)
+
+    def _option(self, word: str, rest: "Iterable[str]") -> None:
+        if word in _VALUES:
+            for value in rest:
+                setattr(self, _VALUES[word], value)
+                return
+            raise _UsageError(f"{word} wants a value")
+        if word == "-v":
+            self.verbose = True
+        elif word == "-l":
+            self.long = True
+        elif word in {"-h", "--help"}:
+            self.help = True
+        else:
+            raise _UsageError(f"unknown option: {word}")
+
+    def command(self) -> "tuple[Callable[[Connection, str, _Options], None], list[str]]":
+        """What to do with which paths."""
+        if not self.words:
+            raise _UsageError("no command given")
+        name, *paths = self.words
+        if name not in _COMMANDS:
+            raise _UsageError(f"unknown command: {name}; known: {' '.join(_COMMANDS)}")
+        if self.long and name != "ls":
+            raise _UsageError(f"unknown option of {name}: -l")
+        if not paths and name != "ls":
+            raise _UsageError(f"{name}: no path given")
+        if len(paths) > 1 and name in {"write", "rdwr"}:
+            raise _UsageError(f"{name} takes one path")
+        return _COMMANDS[name], paths or ["/"]
+
+
+def main() -> int:
+    """Run the command of the process's arguments; the exit status: 0, 1 when something failed, 2 for wrong usage."""
+    try:
+        return _main(sys.argv[1:])
+    except KeyboardInterrupt:
+        # A shell's loop ends only when its command died of the signal itself.
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        os.kill(os.getpid(), _signal.SIGINT)
+        raise
+    except BrokenPipeError:
+        return _NO_READER
+
+
+def _main(words: list[str]) -> int:
+    try:
+        options = _Options(words)
+        if options.help:
+            _print(HELP)
+            return 0
+        command, paths = options.command()
+    except _UsageError as error:
+        return _complain(f"{error}\nfor help: ollie-9p -h", _MISUSED)
+    try:
+        with _connect(options) as connection:
+            return max([_on_path(command, connection, path, options) for path in paths])
+    except ConnectionLostError:
+        return _complain("the server hung up", _FAILED)
+    except (NinepError, _FailedError) as error:
+        return _complain(str(error), _FAILED)
+
+
+def _on_path(
+    command: "Callable[[Connection, str, _Options], None]", connection: Connection, path: str, options: _Options
+) -> int:
+    try:
+        command(connection, path, options)
+    except ConnectionLostError:
+        raise
+    except NinepError as error:
+        return _complain(f"{path}: {error}{_remedy(path, str(error))}", _FAILED)
+    return 0
+
+
+def _connect(options: _Options) -> Connection:
+    given = options.address or os.environ.get("OLLIE_ADDRESS", "")
+    address = given or default_address("ollie")
+    uname = options.uname or user_name()
+    try:
+        trace = _trace if options.verbose else None
+        return Connection(address, uname=uname, aname=options.aname, secret=_secret, trace=trace)
+    except AddressError as error:
+        raise _FailedError(str(error)) from None
+    except OSError as error:
+        start = "name the server's address with -a" if given else "start the server with: olliesrv start"
+        raise _FailedError(f"no server at {address}: {_reason(error)}\n{start}") from None
+
+
+def _secret() -> bytes:
+    path = secret_file()
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            secret = file.read().strip()
+    except OSError as error:
+        raise _FailedError(
+            f"the server asks for a secret, and {path} cannot be read: {_reason(error)}\n"
+            "copy the server's file there, or name it in OLLIE_SECRET_FILE"
+        ) from None
+    if not secret:
+        raise _FailedError(f"the server asks for a secret, and {path} is empty")
+    return secret
+
+
+def _ls(connection: Connection, path: str, options: _Options) -> None:
+    entries = sorted(connection.ls(path), key=_name)
+    if not options.long:
+        _print("".join(f"{entry.name}\n" for entry in entries))
+        return
+    uids = max([len(entry.uid) for entry in entries], default=0)
+    gids = max([len(entry.gid) for entry in entries], default=0)
+    sizes = max([len(str(entry.length)) for entry in entries], default=0)
+    _print(
+        "".join(
+            f"{_mode(entry.mode)} {entry.uid:{uids}} {entry.gid:{gids}} {entry.length:{sizes}} {_time(entry.mtime)} "
+            f"{entry.name}\n"
+            for entry in entries
+        )
+    )
+
+
+def _read(connection: Connection, path: str, _options: _Options) -> None:
+    with connection.open(path, _wire.OREAD) as file:
+        _copy(file)
+
+
+def _write(connection: Connection, path: str, _options: _Options) -> None:
+    with connection.open(path, _wire.OWRITE | _wire.OTRUNC) as file:
+        while data := _input():
+            file.write(data)
+        file.commit()
+
+
+def _rdwr(connection: Connection, path: str, _options: _Options) -> None:
+    with connection.open(path, _wire.ORDWR) as file:
+        request = b"".join(iter(_input, b""))
+        file.write(request)
+        _copy(file)
+
+
+def _stat(connection: Connection, path: str, _options: _Options) -> None:
+    entry = connection.stat(path)
+    kind, version, number = entry.qid
+    _print(
+        f"name={entry.name}\nmode={_mode(entry.mode)}\nuid={entry.uid}\ngid={entry.gid}\nmuid={entry.muid}\n"
+        f"length={entry.length}\natime={_time(entry.atime)}\nmtime={_time(entry.mtime)}\n"
+        f"qid={number:x} {version} {kind:02x}\n"
+    )
+
+
+_COMMANDS: "dict[str, Callable[[Connection, str, _Options], None]]" = {
+    "ls": _ls,
+    "read": _read,
+    "write": _write,
+    "rdwr": _rdwr,
+    "stat": _stat,
+}
+
+
+def _copy(file: File) -> None:
+    for data in file:
+        _output(data)
+
+
+def _input() -> bytes:
+    try:
+        return os.read(0, _PIECE_BYTES)
+    except OSError as error:
+        raise _FailedError(f"standard input: {_reason(error)}") from None
+
+
+def _output(data: bytes) -> None:
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _FailedError(f"standard output: {_reason(error)}") from None
+
+
+def _print(text: str) -> None:
+    _output(text.encode(errors="surrogateescape"))
+
+
+def _complain(text: str, status: int) -> int:
+    first, *more = text.split("\n")
+    sys.stderr.write("".join([f"ollie-9p: {first}\n", *(f"  {line}\n" for line in more)]))
+    return status
+
+
+def _remedy(path: str, ename: str) -> str:
+    """The line that says what to do, where there is something to say."""
+    if ename != NOT_FOUND:
+        return ""
+    parent = "/".join([name for name in path.split("/") if name][:-1])
+    return f"\nto see what there is: ollie-9p ls {parent}".rstrip()
+
+
+def _reason(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _name(entry: Stat) -> str:
+    return entry.name
+
+
+def _mode(mode: int) -> str:
+    """As plan 9's ls has it: d for directories, a for append-only, then the permissions."""
+    kind = "d" if mode & _wire.DMDIR else "a" if mode & _wire.DMAPPEND else "-"
+    return kind + "".join(letter if mode >> (8 - bit) & 1 else "-" for bit, letter in enumerate("rwx" * 3))
+
+
+def _time(seconds: int) -> str:
+    import time  # noqa: PLC0415 - most commands show none
+
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _trace(message: bytes) -> None:
+    from ninep.messages import decode  # noqa: PLC0415 - slow to import, and asked for only by -v
+    from ninep.text import format_message  # noqa: PLC0415 - as above
+
+    sys.stderr.write(f"{format_message(decode(message), _TRACED_BYTES)}\n")

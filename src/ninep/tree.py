@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ninep import _wire, errors
-from ninep._session import OpenFile
+from ninep._session import OpenFile, awaitable, check_name
 from ninep.errors import NinepError
 from ninep.messages import Stat
 
@@ -142,20 +142,6 @@ def permit_by_mode(peer: Peer, entry: Entry[Any], _objs: tuple[Any, ...], want: 
         allowed = not want & ~(entry.mode >> _SHIFT[peer.role])
     if not allowed:
         raise NinepError(errors.PERMISSION_DENIED)
-
-
-def check_name(name: str) -> None:
-    """Refuse what is no name of a file: empty, `.`, with `/` or NUL, or not UTF-8."""
-    if not name or name == "." or "/" in name or "\0" in name or not (name.isascii() or _is_utf8(name)):
-        raise NinepError(errors.ILLEGAL_NAME)
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class Node:
@@ -372,7 +358,7 @@ class Place:
         if node.each is None:
             raise NinepError(errors.NOT_FOUND)
         found = node.each.entry.find(self.obj, self.attached.peer, name)  # type: ignore[attr-defined]  # it is an Each
-        if hasattr(found, "__await__"):
+        if awaitable(found):
             return self._find(node.each, found, name)
         return self._enter(node.each, found, name)
 
@@ -416,7 +402,7 @@ class Place:
         if node.each is None:
             return self._places(())
         listing = node.each.entry.names(self.obj, self.attached.peer)  # type: ignore[attr-defined]  # it is an Each
-        if hasattr(listing, "__await__"):
+        if awaitable(listing):
             return self._list(listing)
         return self._places(list(listing))
 
@@ -493,9 +479,9 @@ class DirFile(OpenFile):
         if offset == 0:
             self._place.check()
             places = self._place.children()
-            if isinstance(places, Awaitable):
+            if awaitable(places):
                 return self._begin(places, count)
-            self._start(places)
+            self._start(places)  # type: ignore[arg-type]  # not awaitable
         elif offset != self._end:
             raise NinepError(errors.BAD_DIRECTORY_OFFSET)
         return self._fill(count)

@@ -1,0 +1,110 @@
+"""What may be done with a fid, as a table.
+
+    FREE ──Twalk, Tattach, Tauth──> PENDING ──reply──> PLACED ──Topen──> OPENING ──reply──> READING, WRITING, BOTH
+                                       └─────reply to Tauth──> AUTH
+    any of these ──Tclunk, Tremove──> ENDING ──reply──> FREE
+
+`RULES[state][message]` is the next state, or the ename that answers. Replies are in it as well: a fid moves on only when
+its reply is sent.
+"""
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from ninep import errors
+from ninep._session.interface import OpenFile, Place
+from ninep._wire import (
+    RATTACH,
+    RAUTH,
+    RCLUNK,
+    RERROR,
+    ROPEN,
+    RREMOVE,
+    RWALK,
+    TCLUNK,
+    TCREATE,
+    TOPEN,
+    TREAD,
+    TREMOVE,
+    TSTAT,
+    TWALK,
+    TWRITE,
+    TWSTAT,
+)
+
+if TYPE_CHECKING:
+    from ninep._session.session import Request
+
+
+class FidState(Enum):
+    """Where a fid is in its life."""
+
+    FREE = auto()  # not in the session's table at all
+    PENDING = auto()  # reserved by a request that is to make it
+    PLACED = auto()
+    OPENING = auto()
+    READING = auto()
+    WRITING = auto()
+    BOTH = auto()
+    AUTH = auto()
+    ENDING = auto()
+
+
+_S = FidState
+_USES = (TWALK, TOPEN, TCREATE, TREAD, TWRITE, TCLUNK, TREMOVE, TSTAT, TWSTAT)
+
+
+def _unknown() -> "dict[int, FidState | str]":
+    return dict.fromkeys(_USES, errors.UNKNOWN_FID)
+
+
+def _placed(state: FidState, **differences: FidState | str) -> "dict[int, FidState | str]":
+    rules: dict[int, FidState | str] = dict.fromkeys(_USES, state)
+    rules |= {TCLUNK: _S.ENDING, TREMOVE: _S.ENDING}
+    for name, rule in differences.items():
+        rules[_BY_NAME[name]] = rule
+    return rules
+
+
+_BY_NAME = {"walk": TWALK, "open": TOPEN, "create": TCREATE, "read": TREAD, "write": TWRITE}
+_OPEN_ALREADY = {"open": errors.ALREADY_OPEN, "create": errors.ALREADY_OPEN}
+_UNREADABLE, _UNWRITABLE = errors.NOT_OPEN_FOR_READING, errors.NOT_OPEN_FOR_WRITING
+
+RULES: dict[FidState, dict[int, FidState | str]] = {
+    _S.PENDING: _unknown() | {RWALK: _S.PLACED, RATTACH: _S.PLACED, RAUTH: _S.AUTH, RERROR: _S.FREE},
+    _S.PLACED: _placed(_S.PLACED, open=_S.OPENING, read=errors.NOT_OPEN, write=errors.NOT_OPEN),
+    _S.OPENING: _placed(_S.OPENING, **_OPEN_ALREADY, read=errors.NOT_OPEN, write=errors.NOT_OPEN)
+    | {ROPEN: _S.BOTH, RERROR: _S.PLACED},
+    _S.READING: _placed(_S.READING, **_OPEN_ALREADY, write=_UNWRITABLE),
+    _S.WRITING: _placed(_S.WRITING, **_OPEN_ALREADY, read=_UNREADABLE),
+    _S.BOTH: _placed(_S.BOTH, **_OPEN_ALREADY),
+    _S.AUTH: dict.fromkeys(_USES, errors.AFID_MISUSED)
+    | {TREAD: _S.AUTH, TWRITE: _S.AUTH, TCLUNK: _S.ENDING, TREMOVE: _S.ENDING},
+    _S.ENDING: _unknown() | {RCLUNK: _S.FREE, RREMOVE: _S.FREE, RERROR: _S.FREE},
+}
+
+OPENED = (_S.READING, _S.WRITING, _S.BOTH, _S.READING)  # by the two low bits of the mode; OEXEC reads
+
+
+class Fid:
+    """A client's handle: where it is, and the open file when it is open.
+
+    Attributes:
+        requests: those that run on its behalf and have not ended; None where there never was one.
+        ending: the request that clunks or removes it once the others have ended, and the type of its reply.
+    """
+
+    __slots__ = ("ending", "file", "number", "place", "requests", "rules", "state")
+
+    def __init__(self, number: int, state: FidState, place: Place | None = None) -> None:
+        self.number = number
+        self.place = place
+        self.file: OpenFile | None = None
+        self.requests: set[Request] | None = None
+        self.ending: tuple[Request, int] | None = None
+        self.become(state)
+
+    def become(self, state: FidState) -> None:
+        """Change its state."""
+        self.state = state
+        self.rules = RULES[state]

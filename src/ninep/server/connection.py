@@ -1,0 +1,202 @@
+"""One connection of a server: moves bytes between a transport and a session.
+
+All frames of a segment are handled before anything is written. What is written is joined to pieces of at most 64 KiB:
+larger temporaries cost more than the system calls they save.
+
+A client that does not read what it asked for stops being served: while the transport's buffer is full nothing more is
+read from the socket, and no more of what was read is handled.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ninep import dial, text
+from ninep._session import AfidConversation, Place, Session
+from ninep._session.session import OUTPUT_BYTES
+from ninep._wire import Buffer
+from ninep.errors import NinepError, ProtocolError
+from ninep.messages import decode
+from ninep.server.inline import Inline
+
+if TYPE_CHECKING:
+    from ninep.server.server import Server
+
+_log = logging.getLogger("ninep")
+
+
+class Conn:
+    """What a server's callbacks see of a connection.
+
+    Attributes:
+        socket: for peer credentials and addresses; not for I/O.
+        listener: the address it was accepted on; None when it was adopted.
+        state: whatever the callbacks want to keep with the connection.
+    """
+
+    __slots__ = ("listener", "socket", "state")
+
+    def __init__(self, sock: socket.socket, listener: dial.Unix | dial.Tcp | None) -> None:
+        self.socket = sock
+        self.listener = listener
+        self.state: dict[str, Any] = {}
+
+
+class Connection(asyncio.Protocol):
+    """Driver of one session.
+
+    Args:
+        server: whose connection it is.
+        listener: the address it comes in by; None when it is adopted.
+    """
+
+    def __init__(self, server: "Server", listener: dial.Unix | dial.Tcp | None) -> None:
+        self._server = server
+        self._listener = listener
+        self._loop = server.loop
+        self._transport: asyncio.Transport
+        self._conn: Conn
+        self._writable = True
+        self._reading = True
+        self.session = Session(self, server.limits, self._trace if server.trace is not None else None)
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection begins."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._conn = Conn(transport.get_extra_info("socket"), self._listener)
+        self._server.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Handle all that came, and write once."""
+        self.session.receive(data)
+        self._pump()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._writable = True
+        self._pump()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Cancel everything; `closed` comes when it has ended."""
+        self._writable = False
+        self.session.close()
+
+    # Driver
+
+    def start(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Inline:
+        """Run it inline as far as it goes."""
+        inline = Inline(self._loop, work, done)
+        inline.start()
+        return inline
+
+    def later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """A timer of the loop."""
+        return self._loop.call_later(delay_s, callback)
+
+    def wake(self) -> None:
+        """Write what there is; input that had to wait may go on."""
+        if self._writable:
+            self._pump()
+        else:
+            self._write()
+
+    def authenticate(self, uname: str, aname: str) -> Awaitable[AfidConversation]:
+        """The server decides."""
+        return self._server.authenticate(self._conn, uname, aname)
+
+    def attach(self, uname: str, aname: str, auth: AfidConversation | None) -> Awaitable[Place]:
+        """The server decides."""
+        return self._server.attach(self._conn, uname, aname, auth)
+
+    def failed(self, place: Place, error: NinepError) -> None:
+        """The server keeps it."""
+        self._server.failed(place, error)
+
+    def closed(self) -> None:
+        """Everything of it has ended."""
+        self._server.disconnected(self)
+
+    # Moving bytes
+
+    def _pump(self) -> None:
+        session = self.session
+        try:
+            more = session.process()
+            self._write()
+            while more and self._writable:
+                more = session.process()
+                self._write()
+        except ProtocolError as error:
+            _log.warning("closed a connection: %s", error)
+            self._write()
+            self._transport.close()
+            return
+        self._read_on(reading=not more and not session.holding)
+        if self._server.watched:
+            self._server.notice()
+
+    def _read_on(self, *, reading: bool) -> None:
+        if reading is not self._reading and not self._transport.is_closing():
+            self._reading = reading
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _write(self) -> None:
+        session = self.session
+        output = session.output
+        if not output:
+            return
+        if self._transport.is_closing():
+            output.clear()
+            session.output_bytes = 0
+            return
+        if session.output_bytes <= OUTPUT_BYTES:
+            self._transport.write(output[0] if len(output) == 1 else b"".join(output))
+        else:
+            for piece in joined(output):
+                self._transport.write(piece)
+        output.clear()
+        session.output_bytes = 0
+        session.sent()
+
+    def _trace(self, direction: str, frame: Buffer) -> None:
+        assert self._server.trace is not None
+        try:
+            line = text.format_message(decode(bytes(frame)), data_limit=text.TRACE_BYTES)
+        except ProtocolError as error:
+            line = f"{error}: {bytes(frame[:64]).hex()}"
+        self._server.trace(f"{direction} {line}")
+
+    def close(self) -> None:
+        """End the connection; what was written still goes out."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._transport.abort()
+
+
+def joined(pieces: list[bytes]) -> list[bytes]:
+    """The same bytes in pieces of at most 64 KiB, except where one was larger before."""
+    result: list[bytes] = []
+    group: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if group and size + len(piece) > OUTPUT_BYTES:
+            result.append(b"".join(group))
+            group, size = [], 0
+        group.append(piece)
+        size += len(piece)
+    result.append(b"".join(group) if len(group) > 1 else group[0])
+    return result

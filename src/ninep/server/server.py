@@ -1,0 +1,212 @@
+"""The server: listens, accepts, and serves one tree to all its connections."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ninep import dial, errors
+from ninep import tree as trees
+from ninep._session import AfidConversation, Limits, Place
+from ninep.errors import NinepError
+from ninep.server.connection import Conn, Connection
+from ninep.tree import Options, Peer, Tree
+
+BACKLOG = 1024
+
+
+class Auth(Protocol):
+    """How Tauth is answered."""
+
+    async def begin(self, conn: Conn, uname: str, aname: str) -> AfidConversation:
+        """A new conversation, or NinepError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is in use now, over all connections; a lost connection counts until everything of it has ended.
+
+    Args:
+        connections: established, and lost ones that something still runs for.
+        fids: in use.
+        outstanding: requests that have not ended.
+    """
+
+    connections: int
+    fids: int
+    outstanding: int
+
+
+Attach = Callable[[Conn, str, str, AfidConversation | None], Awaitable[Peer]]
+
+
+class Server:
+    """Serves a tree.
+
+    Args:
+        tree: what is served.
+        attach: `(conn, uname, aname, auth)` decides who an attaching client is. `aname` is without its options; `auth`
+            is the finished conversation of its afid, None when it brought none: whoever needs one refuses then.
+        auth: answers Tauth; without it Tauth is an error that clients fall back from.
+        limits: for each connection.
+        on_error: `(peer, path, error)` is told of errors of what was written, found when nobody waits for a reply: at
+            clunk (Rclunk is an Rerror then, which many clients do not see) and after a writer's pause.
+        trace: gets one line for each message.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        attach: Attach,
+        *,
+        auth: Auth | None = None,
+        limits: Limits | None = None,
+        on_error: Callable[[Peer, str, NinepError], None] | None = None,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.tree = tree
+        self.limits = limits or Limits()
+        self.trace = trace
+        self.loop: asyncio.AbstractEventLoop
+        self._attach = attach
+        self._auth = auth
+        self._on_error = on_error
+        self._listeners: list[tuple[asyncio.Server, dial.Unix | dial.Tcp]] = []
+        self._connections: set[Connection] = set()
+        self._waiters: list[tuple[Callable[[Statistics], bool], asyncio.Future[Statistics]]] = []
+
+    # Listening
+
+    async def listen(self, address: str) -> str:
+        """Accept connections at a dial string; a stale unix socket is replaced.
+
+        Returns:
+            The address, with the port filled in where it was 0.
+
+        Raises:
+            dial.AddressError: it is no dial string.
+            OSError: `address already in use` when somebody listens there, and whatever else the system says.
+        """
+        self.loop = asyncio.get_running_loop()
+        where = dial.parse(address)
+
+        def accept() -> Connection:
+            return Connection(self, where)
+
+        if isinstance(where, dial.Unix):
+            sock = _unix_socket(where.path)
+            listener = await self.loop.create_unix_server(accept, sock=sock, backlog=BACKLOG)
+        else:
+            host = None if where.host == "*" else where.host
+            listener = await self.loop.create_server(accept, host, where.port, backlog=BACKLOG)
+            if where.port == 0:
+                where = dial.Tcp(where.host, listener.sockets[0].getsockname()[1])
+        self._listeners.append((listener, where))
+        return str(where)
+
+    async def adopt(self, sock: socket.socket) -> None:
+        """Serve a socket that is connected already; it belongs to the server from now on."""
+        self.loop = asyncio.get_running_loop()
+        sock.setblocking(False)
+        await self.loop.connect_accepted_socket(lambda: Connection(self, None), sock)
+
+    async def close(self) -> None:
+        """Stop listening, end all connections, and wait until nothing of them runs; bounded by `cleanup_s`."""
+        for listener, where in self._listeners:
+            listener.close()
+            if isinstance(where, dial.Unix):
+                _unlink(where.path)
+        self._listeners.clear()
+        for connection in list(self._connections):
+            connection.abort()
+        await self.until(lambda now: now.connections == 0)
+
+    # Statistics
+
+    def statistics(self) -> Statistics:
+        """What is in use now."""
+        sessions = [connection.session for connection in self._connections]
+        return Statistics(
+            len(sessions), sum(session.fids for session in sessions), sum(session.outstanding for session in sessions)
+        )
+
+    async def until(self, condition: Callable[[Statistics], bool]) -> Statistics:
+        """Wait until the statistics fulfil `condition`, and give them; for tests, which then need not sleep."""
+        now = self.statistics()
+        if condition(now):
+            return now
+        future: asyncio.Future[Statistics] = asyncio.get_running_loop().create_future()
+        self._waiters.append((condition, future))
+        try:
+            return await future
+        finally:
+            self._waiters.remove((condition, future))
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody waits for the statistics to change."""
+        return bool(self._waiters)
+
+    def notice(self) -> None:
+        """The statistics may have changed."""
+        now = self.statistics()
+        for condition, future in self._waiters:
+            if not future.done() and condition(now):
+                future.set_result(now)
+
+    # For connections
+
+    def connected(self, connection: Connection) -> None:
+        """A connection begins."""
+        self._connections.add(connection)
+        self.notice()
+
+    def disconnected(self, connection: Connection) -> None:
+        """Everything of a connection has ended."""
+        self._connections.discard(connection)
+        self.notice()
+
+    async def authenticate(self, conn: Conn, uname: str, aname: str) -> AfidConversation:
+        """Begin a conversation."""
+        if self._auth is None:
+            raise NinepError(errors.NO_AUTHENTICATION)
+        return await self._auth.begin(conn, uname, aname)
+
+    async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None) -> Place:
+        """The root as this client sees it."""
+        name, options = Options.split(aname)
+        peer = await self._attach(conn, uname, name, auth)
+        return self.tree.root(peer, options, self.failed)
+
+    def failed(self, place: Place, error: NinepError) -> None:
+        """Pass it on to whoever keeps errors."""
+        if self._on_error is not None and isinstance(place, trees.Place):
+            self._on_error(place.peer, place.path(), error)
+
+
+def _unix_socket(path: str) -> socket.socket:
+    """A bound socket; one that nobody listens on is replaced."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if Path(path).is_socket() and _is_stale(path):
+            Path(path).unlink()
+        sock.bind(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _unlink(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+def _is_stale(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+    return False

@@ -20,6 +20,8 @@ from ninep import dial
 from ollie.olliesrv.lock import holder, lock_path
 from ollie.protocol.paths import cache_dir, config_dir, data_dir
 
+Tell = Callable[[str], None]
+
 SERVICE = "ollie"
 _START_S = 60.0
 _STOP_S = 30.0
@@ -76,7 +78,7 @@ def log_file() -> str:
     return path
 
 
-def start(arguments: Sequence[str], place: dial.Unix, warn: Callable[[str], None]) -> int:
+def start(arguments: Sequence[str], place: dial.Unix, warn: Tell) -> int:
     """Start a server in the background; its process id, once it answers.
 
     Args:
@@ -174,7 +176,7 @@ def _spawn(arguments: Sequence[str], log: str) -> tuple[int, int]:
     return pid, said
 
 
-def _await_ready(pid: int, said: int, log: str, warn: Callable[[str], None]) -> None:
+def _await_ready(pid: int, said: int, log: str, warn: Tell) -> None:
     text = b""
     while not (b"\n" + text).endswith(b"\nready\n"):
         if not select.select([said], [], [], _START_S)[0]:

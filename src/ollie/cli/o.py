@@ -1,0 +1,240 @@
+"""`o`: talk to agents from a terminal.
+
+`o ask` puts one question to a fresh agent in the current directory and prints what it says, `o ls` shows sessions and
+agents, `o kill` ends one of them.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from ninep import dial
+from ninep._wire import ORDWR, OREAD, OWRITE
+from ninep.blocking import Connection
+from ninep.errors import NinepError
+from ollie.cli import reach
+from ollie.cli.reply import Reply
+from ollie.olliesrv.daemon import DaemonError
+from ollie.olliesrv.records import format_record
+from ollie.protocol.paths import PathError
+
+_INTERRUPTED = 130
+_NOTHING = b"\n"  # a record that leaves everything as it is
+_SCRATCH = "scratch"  # the session for directories that no agent may work in
+
+
+class FailedError(Exception):
+    """What was asked for did not come about; the text is one line."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except (FailedError, reach.UnreachableError, DaemonError, NinepError, dial.AddressError, PathError) as error:
+        _tell(str(error))
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more can be written there, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+# o ask
+
+
+def _ask(options: argparse.Namespace) -> int:
+    prompt = _prompt(" ".join(options.words))
+    place = reach.address(options.address)
+    with reach.connect_or_start(place, _tell) as server:
+        session = _session(server, os.getcwd())  # noqa: PTH109 - pathlib is an import that nothing else here needs
+        agents = f"session/{session}/agent"
+        agent = f"{agents}/{_rdwr(server, f'{agents}/new', _NOTHING).decode().strip()}"
+        try:
+            reply = _converse(server, agent, prompt)
+        except BaseException:
+            _abandon(place, agent)
+            raise
+        _write(server, f"{agent}/ctl", b"kill")
+    if not reply.ok:
+        raise FailedError(reply.note or reply.error or "the turn ended without an answer")
+    return 0
+
+
+def _prompt(words: str) -> bytes:
+    """What is asked: the words, and what standard input holds when it is no terminal."""
+    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    parts = [part for part in (words.encode(errors="surrogateescape"), data) if part.strip()]
+    if not parts:
+        raise FailedError('nothing to ask; use: o ask "what is in this directory?"')
+    return b"\n\n".join(parts)
+
+
+def _converse(server: Connection, agent: str, prompt: bytes) -> Reply:
+    """Put the prompt to the agent and print what it says, to the end of its turn."""
+    reply = Reply()
+    _write(server, f"{agent}/prompt", prompt)
+    ended = True
+    with server.open(f"{agent}/chat.raw", OREAD) as chat:
+        for data in chat:
+            text = reply.feed(data)
+            if text:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                ended = text.endswith("\n")
+    if not ended:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    return reply
+
+
+def _abandon(place: str, agent: str) -> None:
+    """End the turn and remove the agent, over another connection: an interrupt may have ended the first."""
+    try:
+        with reach.connect(place) as server:
+            _write(server, f"{agent}/ctl", b"kill")
+    except (reach.UnreachableError, NinepError):
+        pass  # the server has gone, and the agent with it, or the agent has
+
+
+def _session(server: Connection, cwd: str) -> str:
+    """The session of a directory, made when there is none."""
+    sessions = {line[1]: line[5] for line in _index(server, "session/idx")}
+    for name, directory in sessions.items():
+        if directory == cwd:
+            return name
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(cwd)).lstrip("._-")[:48] or "root"  # noqa: PTH119 - as above
+    for name in _names(stem):
+        if name not in sessions:
+            try:
+                return _rdwr(server, "session/new", format_record({"name": name, "cwd": cwd})).decode().strip()
+            except NinepError as error:
+                if str(error).startswith(("session exists", "bad name")):
+                    continue
+                if "ollie's own directory" not in str(error):
+                    raise
+                return _scratch(server, sessions, cwd)
+    raise AssertionError
+
+
+def _names(stem: str) -> Iterator[str]:
+    yield stem
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1
+
+
+def _scratch(server: Connection, sessions: dict[str, str], cwd: str) -> str:
+    """A session that works in a directory of its own, for where Ollie keeps its own files."""
+    _tell(f"{cwd} holds Ollie's own files, so the agent works in a scratch directory; cd to a project to work there")
+    if _SCRATCH in sessions:
+        return _SCRATCH
+    return _rdwr(server, "session/new", format_record({"name": _SCRATCH})).decode().strip()
+
+
+# o ls
+
+
+def _ls(options: argparse.Namespace) -> int:
+    rows = [("NAME", "STATE", "DIRECTORY")]
+    with reach.connect(reach.address(options.address)) as server:
+        for _, session, _, paused, _, cwd in _index(server, "session/idx"):
+            rows.append((session, "paused" if paused == "true" else "", cwd))
+            for _, agent, state, _, _, _, its_cwd in _index(server, f"session/{session}/agent/idx"):
+                rows.append((f"{session}/{agent}", state, its_cwd))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, state, cwd in rows:
+        print(f"{name:{widths[0]}}  {state:{widths[1]}}  {cwd}".rstrip())
+    return 0
+
+
+# o kill
+
+
+def _kill(options: argparse.Namespace) -> int:
+    with reach.connect(reach.address(options.address)) as server:
+        for name in options.names:
+            _write(server, f"{_path(server, name)}/ctl", b"kill")
+    return 0
+
+
+def _path(server: Connection, name: str) -> str:
+    """The directory of `session`, `session/agent`, or of an agent whose name occurs once."""
+    if not name.strip("/"):
+        raise FailedError("no name given")
+    agents = [
+        (line[1], agent[1])
+        for line in _index(server, "session/idx")
+        for agent in _index(server, f"session/{line[1]}/agent/idx")
+        if name in agent[:2]
+    ]
+    session, slash, agent = name.partition("/")
+    if slash:
+        return f"session/{session}/agent/{agent}"
+    if any(name in line[:2] for line in _index(server, "session/idx")):
+        return f"session/{name}"
+    if len(agents) > 1:
+        raise FailedError(f"{name} is the name of several agents: {' '.join('/'.join(pair) for pair in agents)}")
+    if not agents:
+        raise FailedError(f"no session or agent: {name}; o ls shows them")
+    return "session/{}/agent/{}".format(*agents[0])
+
+
+# Files of the server
+
+
+def _index(server: Connection, path: str) -> list[list[str]]:
+    """The lines of an index, split into their fields."""
+    with server.open(path, OREAD) as file:
+        return [line.split("\t") for line in b"".join(file).decode().splitlines()]
+
+
+def _write(server: Connection, path: str, data: bytes) -> None:
+    with server.open(path, OWRITE) as file:
+        file.write(data)
+        file.commit()
+
+
+def _rdwr(server: Connection, path: str, data: bytes) -> bytes:
+    with server.open(path, ORDWR) as file:
+        file.write(data)
+        return b"".join(file)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"o: {line}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="o", description="Talk to agents from a terminal.")
+    parser.add_argument("-a", dest="address", metavar="ADDRESS", help="the server: unix!/path or tcp!host!port")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    ask = commands.add_parser(
+        "ask",
+        help="ask once, in the current directory",
+        description="Ask a fresh agent in the current directory, and print what it says. Standard input is added to "
+        "the question. Starts the server when none runs.",
+    )
+    ask.add_argument("words", nargs="*", metavar="QUESTION")
+    ask.set_defaults(run=_ask)
+    ls = commands.add_parser("ls", help="show sessions and agents", description="Show sessions and agents.")
+    ls.set_defaults(run=_ls)
+    kill = commands.add_parser(
+        "kill",
+        help="remove a session or an agent",
+        description="End what runs and remove it: a session with all its agents, or one agent.",
+    )
+    kill.add_argument("names", nargs="+", metavar="NAME", help="session, session/agent, or an agent's name or id")
+    kill.set_defaults(run=_kill)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Reaching the server, and starting it when it is not there."""
+
+import os
+
+from ninep import dial
+from ninep.blocking import Connection
+from ollie.olliesrv import daemon
+from ollie.protocol.paths import secret_file
+
+
+class UnreachableError(Exception):
+    """No server answers; the text is one line that says what to do."""
+
+
+def address(given: str | None) -> str:
+    """The address of the server: what was given, else `$OLLIE_ADDRESS`, else the default socket."""
+    return given or os.environ.get("OLLIE_ADDRESS") or dial.default_address(daemon.SERVICE)
+
+
+def connect(place: str) -> Connection:
+    """A connection to the server at an address, attached as the present user.
+
+    Raises:
+        UnreachableError: nobody answers there.
+        NinepError: the server refuses.
+    """
+    try:
+        return Connection(place, uname=dial.user_name(), secret=_secret)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UnreachableError(f"no server answers on {place}: {why}; start one with: olliesrv start") from None
+
+
+def connect_or_start(place: str, tell: daemon.Tell) -> Connection:
+    """A connection to the server at an address, which is started first when it is a socket where nobody answers.
+
+    Args:
+        place: the address.
+        tell: is given each line that the user should see.
+
+    Raises:
+        UnreachableError: nobody answers, and it cannot be started here.
+        DaemonError: it does not start.
+        NinepError: it refuses.
+    """
+    try:
+        return connect(place)
+    except UnreachableError:
+        if not isinstance(dial.parse(place), dial.Unix):
+            raise
+    socket = daemon.found_by([place])
+    pid = daemon.start(["--listen", str(socket)], socket, tell)
+    tell(f"started olliesrv (pid {pid}); end it with: olliesrv stop")
+    return connect(str(socket))
+
+
+def _secret() -> bytes:
+    """The secret for a server on TCP."""
+    path = secret_file()
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is an import that nothing else here needs
+            return file.read().strip()
+    except OSError as error:
+        raise UnreachableError(f"cannot read the secret {path}: {(error.strerror or str(error)).lower()}") from None

@@ -1,0 +1,119 @@
+"""Letting clients in: what Tauth and Tattach mean to olliesrv.
+
+A client on a unix socket is judged by its process (`identity.py`) and needs no secret. A client on TCP proves the
+secret, and is then the owner; without it, it is refused, or with `--no-auth` let in with the rights of the group.
+"""
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from ninep import dial
+from ninep.errors import (
+    AUTHENTICATION_FAILED,
+    AUTHENTICATION_UNFINISHED,
+    NO_AUTHENTICATION,
+    PERMISSION_DENIED,
+    NinepError,
+)
+from ninep.server import AfidConversation, Conn
+from ninep.tree import Role
+from ollie.olliesrv import procfs, secret
+from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.identity import Judgement, Verdict, judge
+from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.procfs import Process
+from ollie.olliesrv.toolclient import ToolServer
+from ollie.olliesrv.witness import Witness, ticks
+
+if TYPE_CHECKING:
+    from ollie.olliesrv.server import Ollie
+
+_log = logging.getLogger(__name__)
+
+
+class Proof:
+    """The conversation on an auth file: the client writes the secret.
+
+    Args:
+        expected: the secret.
+    """
+
+    def __init__(self, expected: bytes) -> None:
+        self._expected = expected
+        self.done = False
+
+    async def write(self, data: bytes) -> None:
+        """Check what the client offers."""
+        if not secret.same(self._expected, data):
+            _log.warning("a TCP client offered a wrong secret")
+            raise NinepError(AUTHENTICATION_FAILED)
+        self.done = True
+
+    async def read(self, count: int) -> bytes:  # noqa: ARG002 - nothing is given
+        """There is nothing to tell the client but that it is done."""
+        if not self.done:
+            raise NinepError(AUTHENTICATION_UNFINISHED)
+        return b""
+
+
+class Door:
+    """Who is let in.
+
+    Args:
+        ollie: whose agents a client may belong to.
+        tcp_secret: what a TCP client has to prove; None lets it in with the rights of the group.
+    """
+
+    def __init__(self, ollie: "Ollie", tcp_secret: bytes | None) -> None:
+        self._ollie = ollie
+        self._tcp_secret = tcp_secret
+
+    async def begin(self, conn: Conn, uname: str, aname: str) -> AfidConversation:  # noqa: ARG002 - one secret for all
+        """Tauth: begin to prove the secret, where one is wanted."""
+        if isinstance(conn.listener, dial.Tcp) and self._tcp_secret is not None:
+            return Proof(self._tcp_secret)
+        raise NinepError(NO_AUTHENTICATION)
+
+    async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None) -> OlliePeer:
+        """Tattach: who the client is.
+
+        Raises:
+            NinepError: `permission denied`.
+        """
+        if isinstance(conn.listener, dial.Unix):
+            return await self._unix(conn, uname, aname)
+        if isinstance(conn.listener, dial.Tcp):
+            if self._tcp_secret is None:
+                return OlliePeer(uname, aname, Role.GROUP)
+            if auth is not None:
+                return OlliePeer(uname, aname, Role.USER)
+        raise NinepError(PERMISSION_DENIED)
+
+    async def _unix(self, conn: Conn, uname: str, aname: str) -> OlliePeer:
+        hosts = {host.process: host for host in self._ollie.tool_servers() if host.process is not None}
+        server = procfs.process(os.getpid())
+        assert server is not None
+        try:
+            with Witness(conn.socket, ticks(conn.accepted_s)) as witness:
+                judgement = judge(witness.facts(server, tuple(hosts)))
+                if judgement.verdict is Verdict.OWNER:
+                    return OlliePeer(uname, aname, Role.USER)
+                agent = await self._agent(judgement, hosts, witness.pid)
+                # The process was asked about by its id: it counts only if the id was its own until now.
+                if agent is not None and witness.present():
+                    return OlliePeer(uname, aname, Role.GROUP, agent)
+        except OSError as error:
+            _log.warning("refused a client that says it is %r: %s", uname, error)
+            raise NinepError(PERMISSION_DENIED) from None
+        _log.warning("refused process %d that says it is %r: %s", witness.pid, uname, judgement.why)
+        raise NinepError(PERMISSION_DENIED)
+
+    async def _agent(self, judgement: Judgement, hosts: dict[Process, ToolServer], pid: int) -> Agent | None:
+        """The agent that a process below a toolsrv belongs to, as that toolsrv says; it must be one of its session."""
+        if judgement.host is None:
+            return None
+        host = hosts[judgement.host]
+        agent_id = await host.whose(pid)
+        agent = self._ollie.agent(agent_id) if agent_id else None
+        return agent if agent is not None and agent.session.toolsrv is host else None

@@ -1,0 +1,43 @@
+"""The tree of olliesrv: tables of files, and what their reads and writes call.
+
+Nothing is decided here. A file with behaviour of its own has a module at its served path, without the `{…}` elements.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ninep.files import Control, Request, Text
+from ninep.tree import Dir, Entry, Tree
+from ollie.olliesrv import access
+from ollie.olliesrv.ns import aliases, errors, session
+from ollie.olliesrv.ns import help as reference
+from ollie.olliesrv.server import Ollie
+
+ENTRIES: Final[Sequence[Entry[Ollie]]] = (
+    Text("backends", 0o440, "Backends, one a line.", render=lambda ollie, _peer: ollie.backends_text()),
+    Text("models", 0o440, "Models: backend, model.", render=lambda ollie, _peer: ollie.models_text()),
+    Text("agents", 0o440, "Profiles of agents, one a line.", render=lambda ollie, _peer: ollie.agents_text()),
+    Text("tools", 0o440, "Tools: name, description.", render=lambda ollie, _peer: ollie.tools_text()),
+    Text("help", 0o440, "This reference.", render=lambda _ollie, _peer: reference.text(ENTRIES)),
+    Text("aliases", 0o440, "What each id stands for: id, path.", render=aliases.render),
+    Text("errors", 0o440, "Errors of yours that no reply could carry, the last 64.", render=errors.render),
+    Control(
+        "ctl",
+        0o600,
+        "Commands to the server: write one, read its answer.",
+        command=lambda ollie, peer, text: ollie.command(text, by=peer.agent),
+        text=lambda ollie, _peer: ollie.commands_text(),
+    ),
+    Request(
+        "generate",
+        0o660,
+        "Ask a model once: write a prompt, read the answer.",
+        run=lambda ollie, peer, data: ollie.generate(data, by=peer.agent),
+    ),
+    Dir("session", "The sessions.", session.ENTRIES),
+)
+
+
+def tree(ollie: Ollie) -> Tree:
+    """The tree of a server."""
+    return Tree(ENTRIES, ollie, permit=access.permit)

@@ -1,0 +1,63 @@
+"""`session/`: the sessions, and the files of each."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ninep.files import Control, Request, Text
+from ninep.tree import Dir, Each, Entry
+from ollie.olliesrv.errors import denied
+from ollie.olliesrv.ns.session import agent, idx, name, new
+from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import Session
+
+
+def _find(ollie: Ollie, peer: OlliePeer, name: str) -> Session | None:
+    """A session by name or id; an agent finds its own only, and learns nothing about others."""
+    session = ollie.sessions.find(name)
+    if peer.agent is not None and session is not peer.agent.session:
+        raise denied()
+    return session
+
+
+def _names(ollie: Ollie, peer: OlliePeer) -> Iterable[tuple[str, Session]]:
+    mine = None if peer.agent is None else peer.agent.session
+    return [(name, session) for name, session in ollie.sessions.names() if mine in {None, session}]
+
+
+# The files of one session: `session/{session}/`.
+SESSION: Final[Sequence[Entry[Session]]] = (
+    Text("env", 0o440, "Its environment, NAME=value.", render=lambda session, _peer: session.env_text()),
+    Text("paused", 0o440, "true or false.", render=lambda session, _peer: session.paused_text()),
+    Control(
+        "ctl",
+        0o640,
+        "Commands to the session: write one, read its answer.",
+        command=lambda session, peer, text: session.command(text, by=peer.agent),
+        text=lambda session, _peer: session.commands_text(),
+    ),
+    Control(
+        "name",
+        0o640,
+        "Its name in the path; a write renames it.",
+        command=name.rename,
+        text=lambda session, _peer: session.name_text(),
+    ),
+    Text("id", 0o440, "Its id, which never changes.", render=lambda session, _peer: session.id_text()),
+    Dir("agent", "The agents of the session.", agent.ENTRIES),
+)
+
+# `session/`.
+ENTRIES: Final[Sequence[Entry[Ollie]]] = (
+    Request("new", 0o660, "Make a session; a read gives its name.", run=new.run, bare=new.bare),
+    Text("idx", 0o440, "Sessions: id, name, agents, paused, remote, cwd.", render=idx.render),
+    Each(
+        "{session}",
+        "One session.",
+        find=_find,
+        names=_names,
+        entries=SESSION,
+        remove=lambda _ollie, peer, session: session.kill(by=peer.agent),
+        rename=lambda _ollie, peer, session, name: session.rename(name, by=peer.agent),
+    ),
+)

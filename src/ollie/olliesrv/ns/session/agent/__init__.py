@@ -1,0 +1,94 @@
+"""`session/{session}/agent/`: the agents of a session, and the files of each."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ninep.files import Control, Level, Log, Request, Sink, StoredText, Text, Watch
+from ninep.tree import Each, Entry
+from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.ns.session import name
+from ollie.olliesrv.ns.session.agent import new
+from ollie.olliesrv.sessions import Session
+
+# The files of one agent: `session/{session}/agent/{agent}/`.
+AGENT: Final[Sequence[Entry[Agent]]] = (
+    Sink(
+        "prompt",
+        0o220,
+        "Queue a turn: what is written is the prompt.",
+        take=lambda agent, peer, data: agent.prompt(data, by=peer.agent),
+        check=lambda agent, peer, data: agent.check_prompt(data, by=peer.agent),
+    ),
+    Level(
+        "wait",
+        0o440,
+        "The state, as soon as no turn runs or may run.",
+        wait=lambda agent, _peer: agent.wait_state(),
+    ),
+    Log("chat", 0o440, "The conversation as text; ends when no turn runs.", log=lambda agent: agent.chat),
+    Log(
+        "chat.raw", 0o440, "The conversation with everything in it, in marked blocks.", log=lambda agent: agent.chat_raw
+    ),
+    Watch(
+        "statewait",
+        0o440,
+        "The next change of state: idle, running or paused; after a turn the state it left.",
+        watch=lambda agent, peer: agent.watch_state(peer.reader),
+    ),
+    Text("log", 0o440, "The last 64 KiB of chat.raw.", render=lambda agent, _peer: agent.log_text()),
+    StoredText("plan", 0o660, "Notes of the agent that survive compaction.", buffer=lambda agent: agent.plan),
+    Control(
+        "cfg",
+        0o640,
+        "Settings, key=value; a write changes one or more of them, all or nothing.",
+        command=lambda agent, peer, text: agent.configure(text.encode(), by=peer.agent),
+        text=lambda agent, _peer: agent.cfg_text(),
+    ),
+    Control(
+        "ctl",
+        0o660,
+        "Commands to the agent: write one, read its answer.",
+        command=lambda agent, peer, text: agent.command(text, by=peer.agent),
+        text=lambda agent, _peer: agent.commands_text(),
+    ),
+    Text(
+        "stats",
+        0o440,
+        "Tokens, cost, context and what it is doing, key=value.",
+        render=lambda agent, _: agent.stats_text(),
+    ),
+    Control(
+        "name",
+        0o640,
+        "Its name in the path; a write renames it.",
+        command=name.rename,
+        text=lambda agent, _peer: agent.name_text(),
+    ),
+    Text("id", 0o440, "Its id, which never changes.", render=lambda agent, _peer: agent.id_text()),
+)
+
+# `session/{session}/agent/`.
+ENTRIES: Final[Sequence[Entry[Session]]] = (
+    Request(
+        "new",
+        0o660,
+        "Make an agent; with prompt= a sub-agent, whose reply is read.",
+        run=new.run,
+        bare=new.bare,
+    ),
+    Text(
+        "idx",
+        0o440,
+        "Agents: id, name, state, profile, backend, model, cwd.",
+        render=lambda session, _peer: session.agent_index_text(),
+    ),
+    Each(
+        "{agent}",
+        "One agent.",
+        find=lambda session, _peer, name: session.find_agent(name),
+        names=lambda session, _peer: session.agent_names(),
+        entries=AGENT,
+        remove=lambda _session, peer, agent: agent.kill(by=peer.agent),
+        rename=lambda _session, peer, agent, name: agent.rename(name, by=peer.agent),
+    ),
+)

@@ -1,0 +1,11 @@
+"""`session/{session}/name` and `session/{session}/agent/{agent}/name`: the name in the path; a write renames."""
+
+from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.sessions import Session
+
+
+async def rename(it: Session | Agent, peer: OlliePeer, text: str) -> str:
+    """Give it another name; the response is that name."""
+    await it.rename(text.strip(), by=peer.agent)
+    return it.name_text().decode()

@@ -1,0 +1,23 @@
+"""`session/new`: write a record, and a session is made; a read gives its name."""
+
+from collections.abc import AsyncIterator
+
+from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.records import parse_record
+from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import Session
+
+
+async def run(ollie: Ollie, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:
+    """The name of the new session, and a newline."""
+    session = await _create(ollie, peer, data)
+    yield session.name_text()
+
+
+async def bare(ollie: Ollie, peer: OlliePeer, data: bytes) -> None:
+    """Make a session that nobody reads the name of."""
+    await _create(ollie, peer, data)
+
+
+async def _create(ollie: Ollie, peer: OlliePeer, data: bytes) -> Session:
+    return await ollie.sessions.create(**parse_record(data, ollie.sessions.NEW_KEYS), by=peer.agent)

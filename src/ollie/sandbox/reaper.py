@@ -1,0 +1,224 @@
+"""The process above a run: it starts the program, ends all of it when told to, and says how it went.
+
+Every process of the run descends from the reaper, and whatever loses its parent becomes the reaper's child, so when it
+has no child left, nothing of the run is alive. It ends the run
+
+* on a message `End` from the server,
+* when the server or the launcher is gone,
+* when the first process has ended and others are left (not in the background),
+* when the run exceeds its memory or number of processes.
+
+First everything gets SIGTERM, after a grace SIGKILL. Inside a Landlock domain that scopes signals both reach everything
+at once (`scope.py`); without one the descendants are signalled one by one until none is left.
+"""
+
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import NoReturn
+
+from ollie.sandbox import child, scope
+from ollie.sandbox.processes import usage
+from ollie.sandbox.requests import PACKET_BYTES, Deliver, End, Ended, Failed, Reason, Started, decode, send
+from ollie.sandbox.syscalls import (
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    become_subreaper,
+    pending_signals,
+    prctl,
+    signal_descriptor,
+)
+
+# What the reaper waits for; the launcher blocks them before it forks, so that none is lost.
+SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
+
+SETTLE_S = 0.05  # the tail of a pipeline ends a moment after its head, and is not left running
+WATCH_S = 0.25  # between two looks at memory and processes, only when there is a limit
+FORCE_AGAIN_S = 0.1
+GIVE_UP_S = 5.0  # without a domain a process of another user can refuse to end
+
+
+def run(
+    plan: child.Plan,
+    control: socket.socket,
+    streams: tuple[int, ...],
+    *,
+    server_pid: int,
+    launcher_pid: int,
+    abi: int,
+) -> NoReturn:
+    """Be the reaper of one run, in a process made for it.
+
+    Args:
+        plan: of the run.
+        control: the run's socket.
+        streams: for the program; closed here.
+        server_pid: proves the scope of signals.
+        launcher_pid: the parent; when it is another one already, nothing starts.
+        abi: of Landlock, 0 for none.
+    """
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != launcher_pid:
+        os._exit(1)
+    become_subreaper()
+    confined: scope.Scope | None = None
+    notes: tuple[str, ...] = ()
+    if plan.request.enforced:
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        if abi >= scope.SIGNAL_ABI:
+            try:
+                confined = scope.enter(server_pid, abi)
+            except (scope.ScopeError, OSError) as error:
+                notes = (f"the processes of this run are ended one by one: {error}",)
+    pid, error_text = _start(plan, streams)
+    if error_text:
+        send(control, Failed(error_text))
+        os.waitpid(pid, 0)
+        os._exit(0)
+    send(control, Started(os.getpid(), pid, notes))
+    send(control, Reaper(plan, control, confined, pid).watch())
+    os._exit(0)
+
+
+def _start(plan: child.Plan, streams: tuple[int, ...]) -> tuple[int, str]:
+    """Fork the program; its pid, and what failed before it ran."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        child.run(plan, streams, write)
+    os.close(write)
+    for descriptor in streams:
+        os.close(descriptor)
+    parts = []
+    while part := os.read(read, PACKET_BYTES):
+        parts.append(part)
+    os.close(read)
+    return pid, b"".join(parts).decode(errors="replace")
+
+
+class Reaper:
+    """One run from its start to its end."""
+
+    def __init__(self, plan: child.Plan, control: socket.socket, confined: scope.Scope | None, pid: int) -> None:
+        self._plan = plan
+        self._control = control
+        self._scope = confined
+        self._pid = pid
+        self._result: int | None = None  # wait status of the first process
+        self._reason: Reason | None = None  # why the run is being ended, None while it is not
+        self._left_running = 0
+        self._force_at: float | None = None
+        self._give_up_at: float | None = None
+        self._settled_at: float | None = None
+        self._notes: tuple[str, ...] = ()
+        limits = plan.policy.limits
+        self._watch_at = time.monotonic() + WATCH_S if limits.memory or limits.processes else None
+
+    def watch(self) -> Ended:
+        """Wait for what happens until nothing of the run is alive."""
+        signals = signal_descriptor(set(SIGNALS))
+        poll = select.poll()
+        poll.register(signals, select.POLLIN)
+        poll.register(self._control, select.POLLIN)
+        while self._reap():
+            timeout_s = self._timeout_s()
+            ready = {descriptor for descriptor, _ in poll.poll(None if timeout_s is None else 1000 * timeout_s)}
+            if signals in ready and signal.SIGTERM in pending_signals(signals):
+                self._end("lost", self._plan.request.grace_s)
+            if self._control.fileno() in ready and not self._listen():
+                poll.unregister(self._control)
+                self._end("lost", self._plan.request.grace_s)
+            if not self._on_time(time.monotonic()):
+                break
+        return self._ended()
+
+    def _reap(self) -> bool:
+        """Take the status of what has ended; whether anything of the run is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                break
+            if pid == self._pid:
+                self._result = status
+        if self._result is not None and not self._reason and not self._plan.request.background:
+            self._settled_at = self._settled_at or time.monotonic() + SETTLE_S
+        return True
+
+    def _listen(self) -> bool:
+        """Do what one message asks; False when the server is gone."""
+        try:
+            packet = self._control.recv(PACKET_BYTES)
+        except ConnectionResetError:
+            return False
+        if not packet:
+            return False
+        match decode(packet):
+            case End(reason, grace_s):
+                self._end(reason, grace_s)
+            case Deliver(number) if self._result is None:
+                with suppress(OSError):
+                    os.killpg(self._pid, number)
+        return True
+
+    def _on_time(self, now: float) -> bool:
+        """Do what is due; False to give up on what refuses to end."""
+        if self._settled_at is not None and now >= self._settled_at and self._reason is None:
+            self._left_running = usage(os.getpid()).processes
+            self._end("exited", self._plan.request.grace_s)
+        if self._watch_at is not None and now >= self._watch_at and self._reason is None:
+            self._watch_at = now + WATCH_S
+            self._check_limits()
+        if self._force_at is not None and now >= self._force_at:
+            self._force_at = now + FORCE_AGAIN_S
+            self._give_up_at = self._give_up_at or now + GIVE_UP_S
+            self._signal(signal.SIGKILL)
+        return self._scope is not None or self._give_up_at is None or now < self._give_up_at
+
+    def _check_limits(self) -> None:
+        limits = self._plan.policy.limits
+        used = usage(os.getpid())
+        if limits.processes and used.processes > limits.processes:
+            self._end("processes", 0)
+        elif limits.memory and used.rss_bytes > limits.memory:
+            self._end("memory", 0)
+
+    def _end(self, reason: Reason, grace_s: float) -> None:
+        """Begin to end the run, or end it sooner; the first reason stays."""
+        if self._reason is None:
+            self._reason = reason
+            if grace_s > 0:
+                self._signal(signal.SIGTERM)
+                self._signal(signal.SIGCONT)  # what is stopped could not act on it
+        due = time.monotonic() + grace_s
+        self._force_at = due if self._force_at is None else min(self._force_at, due)
+
+    def _signal(self, number: int) -> None:
+        if self._scope is not None:
+            try:
+                self._scope.kill(number)
+            except scope.ScopeError as error:
+                self._notes = (f"the processes of this run were ended one by one: {error}",)
+                self._scope = None
+            else:
+                return
+        scope.sweep(number)
+
+    def _timeout_s(self) -> float | None:
+        running = self._reason is None
+        times = (self._settled_at if running else None, self._watch_at if running else None, self._force_at)
+        due = min((moment for moment in times if moment is not None), default=None)
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    def _ended(self) -> Ended:
+        result = self._result
+        status = os.WEXITSTATUS(result) if result is not None and os.WIFEXITED(result) else None
+        number = os.WTERMSIG(result) if result is not None and os.WIFSIGNALED(result) else None
+        left = usage(os.getpid()).processes if self._give_up_at else 0
+        notes = (*self._notes, f"{left} processes could not be ended") if left else self._notes
+        return Ended(status, number, self._reason or "exited", self._left_running, notes)

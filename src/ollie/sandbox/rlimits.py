@@ -1,0 +1,44 @@
+"""The limits of a policy that the kernel keeps for each process. See setrlimit(2)."""
+
+import resource
+from pathlib import Path
+
+from ollie.protocol.policy import Limits
+
+# RLIMIT_NPROC counts the user's threads everywhere, so it is a backstop well above the number of processes; the number
+# itself is watched by the reaper.
+_THREADS_EACH = 8
+
+
+def values(limits: Limits, tasks: int | None) -> dict[int, int]:
+    """The resource limits of a run, by number.
+
+    Args:
+        limits: of the policy.
+        tasks: a number that the threads of the run's user do not exceed now; None for uid 0, whom RLIMIT_NPROC does not
+            bind.
+    """
+    wanted = {
+        resource.RLIMIT_CORE: 0,  # a core file is memory written to a directory of the tool's choice
+        resource.RLIMIT_DATA: limits.memory,
+        resource.RLIMIT_FSIZE: limits.file_size,
+        resource.RLIMIT_CPU: limits.cpu_s,
+        resource.RLIMIT_NOFILE: limits.open_files,
+    }
+    if limits.processes is not None and tasks is not None:
+        wanted[resource.RLIMIT_NPROC] = tasks + _THREADS_EACH * limits.processes
+    return {number: value for number, value in wanted.items() if value is not None}
+
+
+def apply(wanted: dict[int, int]) -> None:
+    """Set the limits of this process, soft and hard, never above the hard ones that it has."""
+    for number, value in wanted.items():
+        _, hard = resource.getrlimit(number)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (bound, bound))
+
+
+def tasks() -> int:
+    """The threads of the whole machine now, which no user exceeds: counting one user's would take long."""
+    running_of_all = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
+    return int(running_of_all.partition("/")[2])

@@ -1,0 +1,77 @@
+"""System calls that Python has no function for, made through libc's `syscall`.
+
+Every integer is passed as `c_long`: a C int leaves the upper half of a register undefined, and the kernel reads it all.
+A call that fails raises OSError with its errno; the caller knows what it was doing.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+
+from ollie.sandbox.numbers import machine
+
+PR_SET_PDEATHSIG = 1
+PR_CAPBSET_DROP = 24
+PR_SET_SECUREBITS = 28
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+Buffer = bytes | ctypes.Array[ctypes.c_char] | None
+
+
+def call(name: str, *arguments: int | Buffer) -> int:
+    """Make a system call by its name in `numbers.py`.
+
+    Raises:
+        OSError: with the errno of the call; ENOSYS on an architecture without numbers.
+    """
+    here = machine()
+    number = here.number(name) if here else None
+    if number is None:
+        raise OSError(38, f"{name}: {os.strerror(38)}")
+    passed = [ctypes.c_long(item) if isinstance(item, int) else item for item in arguments]
+    result = int(_syscall()(ctypes.c_long(number), *passed))
+    if result == -1:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")
+    return result
+
+
+def prctl(option: int, value: int, *more: int) -> None:
+    """Set an attribute of this process. Raises OSError."""
+    call("prctl", option, value, *(*more, 0, 0, 0)[:3])
+
+
+def become_subreaper() -> None:
+    """Adopt descendants whose parent ends, so that ancestry leads here whatever they do."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@cache
+def _syscall() -> Callable[..., int]:
+    function = ctypes.CDLL(None, use_errno=True).syscall
+    function.restype = ctypes.c_long
+    return function
+
+
+def signal_descriptor(signals: set[int]) -> int:
+    """A non-blocking descriptor that is readable while one of these signals, which are blocked, is pending."""
+    mask = 0
+    for number in signals:
+        mask |= 1 << (number - 1)
+    return call("signalfd4", -1, mask.to_bytes(8, sys.byteorder), 8, os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def pending_signals(descriptor: int) -> set[int]:
+    """Take the pending signals from a `signal_descriptor`."""
+    found: set[int] = set()
+    while True:
+        try:
+            record = os.read(descriptor, 128)
+        except BlockingIOError:
+            return found
+        found.add(int.from_bytes(record[:4], sys.byteorder))

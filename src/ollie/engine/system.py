@@ -28,6 +28,14 @@ def assemble(text: str, cwd: str, instructions: Sequence[tuple[str, str]] = ()) 
     return "\n\n".join(parts)
 
 
+_REMINDER = "<plan>\n"
+
+
 def reminder(plan: str) -> str:
     """The message that shows the model its plan again."""
-    return f"<plan>\n{plan.strip()}\n</plan>\nThis is your plan as it stands. Keep it up to date with the plan tool."
+    return f"{_REMINDER}{plan.strip()}\n</plan>\nThis is your plan as it stands. Keep it up to date with the plan tool."
+
+
+def is_reminder(text: str) -> bool:
+    """Whether a message is a reminder and not words of the user."""
+    return text.startswith(_REMINDER)

@@ -242,7 +242,7 @@ class ToolServer:
         return client
 
     async def _connect(self) -> Client:
-        secret = toolproc.secret(self._secret).decode()
+        secret = toolproc.secret(self._secret)
         return await Client.connect(f"unix!{self._socket}", uname=_UNAME, aname="", secret=secret)
 
     async def _start(self) -> None:

@@ -1,0 +1,1 @@
+"""How a database of an earlier Ollie becomes one of this."""

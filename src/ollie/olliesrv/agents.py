@@ -269,7 +269,8 @@ class Agent:
 
     def cfg_text(self) -> bytes:
         """Every setting with what counts for it, a line each, as it can be written."""
-        return format_record(self.outfit.shown())
+        shown = self.outfit.shown()
+        return b"".join(format_record({key: value}) if value else f"{key}=\n".encode() for key, value in shown.items())
 
     def commands_text(self) -> bytes:
         """A line for each command of `ctl`."""

@@ -85,7 +85,7 @@ def load(path: str | None = None) -> Config:
     except FileNotFoundError:
         return Config()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise ConfigError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
     try:
         return parse(text)
     except ConfigError as error:

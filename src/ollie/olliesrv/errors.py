@@ -22,7 +22,7 @@ def denied() -> RefusedError:
 
 def unknown(kind: str, word: str, known: Iterable[str]) -> RefusedError:
     """`unknown key: modle (did you mean model? known: …)`."""
-    words = sorted(known)
-    near = difflib.get_close_matches(word, words, 1, 0.5)
+    words = list(known)
+    near = difflib.get_close_matches(word, words, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     return RefusedError(f"unknown {kind}: {word[:80]} ({hint}known: {' '.join(words)})")

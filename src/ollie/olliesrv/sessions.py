@@ -121,9 +121,10 @@ class Session:
             created_at=time.time(),
         )
         row = self._dressed(base, fields, by)
+        seq = self._store.put_agent(row)
         agent = Agent(row, self, self._services)
         self._add(agent)
-        await self._store.stored(self._store.put_agent(row))
+        await self._store.stored(seq)
         return agent
 
     def new_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> AsyncGenerator[bytes, None]:
@@ -341,9 +342,10 @@ class Sessions:
         row = SessionRow(
             id=ids.new_id(), number=self._store.next_number(), name=name, cwd=directory, created_at=time.time()
         )
+        seq = self._store.put_session(row)
         session = Session(row, self, self._services)
         self._add(session)
-        await self._store.stored(self._store.put_session(row))
+        await self._store.stored(seq)
         return session
 
     def rename(self, session: Session, name: str) -> None:

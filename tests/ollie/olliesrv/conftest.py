@@ -1,0 +1,85 @@
+"""A server's objects without name space and listeners, on the replay backend, in directories of their own."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ollie.backends.registry import Backends
+from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.config import Config
+from ollie.olliesrv.profiles import Profile, Profiles
+from ollie.olliesrv.server import Ollie
+
+SCRIPT = """
+turns:
+  - match: ^slow
+    replies: [{text: [I begin, " and never end"], pace_s: 1000}]
+  - match: .
+    replies: [{text: "you said: {prompt}", usage: {input_tokens: 10, output_tokens: 5}}]
+"""
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short directory that holds everything Ollie and its agents write; a socket's path has at most 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="ollie-")).resolve()
+    for name, below in {
+        "HOME": "home",
+        "OLLIE_CFG_PATH": "cfg",
+        "OLLIE_DATA_PATH": "data",
+        "OLLIE_CACHE_PATH": "cache",
+        "NAMESPACE": "ns",
+        "TMPDIR": "tmp",
+    }.items():
+        monkeypatch.setenv(name, str(path / below))
+    for name in ("OLLIE_MODEL", "OLLIE_TOOLS_PATH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OLLIE_RECORD"):
+        monkeypatch.delenv(name, raising=False)
+    for below in ("home", "tmp", "work"):
+        (path / below).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
+    """Makes servers; each is closed at the end, and leaves no task behind."""
+    before = asyncio.all_tasks()
+    servers: list[Ollie] = []
+
+    async def make(script: str = SCRIPT, *, tools: tuple[str, ...] = (), **config: Any) -> Ollie:
+        path = place / "script.yaml"
+        path.write_text(script)
+        settings = Config(**{"backend": "replay", "backends": {"replay": {"path": str(path)}}, **config})
+        server = await Ollie.open(
+            settings,
+            address=f"unix!{place}/ns/ollie",
+            backends=Backends({}, settings),
+            profiles=Profiles(Profile(name="default", tools=tools)),
+        )
+        servers.append(server)
+        return server
+
+    yield make
+    for server in servers:
+        await server.close()
+    assert asyncio.all_tasks() - before - {asyncio.current_task()} == set()
+
+
+@pytest.fixture
+async def ollie(serve: Callable[..., Any]) -> Ollie:
+    """A server whose agents have no tools."""
+    server: Ollie = await serve()
+    return server
+
+
+@pytest.fixture
+async def agent(ollie: Ollie, place: Path) -> Agent:
+    """An agent of that server."""
+    session = await ollie.sessions.create(name="myproj", by=None)
+    return await session.start_agent({"name": "coding", "cwd": str(place / "work")}, by=None)

@@ -1,11 +1,11 @@
 """What may be done with a fid, as a table.
 
-    FREE ──Twalk, Tattach, Tauth──> PENDING ──reply──> PLACED ──Topen──> OPENING ──reply──> READING, WRITING, BOTH
-                                       └─────reply to Tauth──> AUTH
-    any of these ──Tclunk, Tremove──> ENDING ──reply──> FREE
+    FREE ─Twalk, Tattach, Tauth─> PENDING ─reply─> PLACED ─Topen─> OPENING ─reply─> READING, WRITING, BOTH
+                                     └─reply to Tauth─> AUTH
+    any of these ─Tclunk, Tremove─> ENDING ─reply─> FREE
 
-`RULES[state][message]` is the next state, or the ename that answers. Replies are in it as well: a fid moves on only when
-its reply is sent.
+`RULES[state][message]` is the next state, or the ename that answers. Replies are in it as well: a fid moves on only
+when its reply is sent.
 """
 
 from enum import Enum, auto
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ninep import errors
 from ninep._session.interface import OpenFile, Place
 from ninep._wire import (
+    NOFID,
     RATTACH,
     RAUTH,
     RCLUNK,
@@ -31,9 +32,12 @@ from ninep._wire import (
     TWRITE,
     TWSTAT,
 )
+from ninep.errors import NinepError
 
 if TYPE_CHECKING:
-    from ninep._session.session import Request
+    from collections.abc import Callable
+
+    from ninep._session.request import Request
 
 
 class FidState(Enum):
@@ -91,7 +95,7 @@ class Fid:
 
     Attributes:
         requests: those that run on its behalf and have not ended; None where there never was one.
-        ending: the request that clunks or removes it once the others have ended, and the type of its reply.
+        ending: clunks or removes it, once nothing runs on its behalf any more.
     """
 
     __slots__ = ("ending", "file", "number", "place", "requests", "rules", "state")
@@ -101,10 +105,74 @@ class Fid:
         self.place = place
         self.file: OpenFile | None = None
         self.requests: set[Request] | None = None
-        self.ending: tuple[Request, int] | None = None
+        self.ending: Callable[[], None] | None = None
         self.become(state)
 
     def become(self, state: FidState) -> None:
         """Change its state."""
         self.state = state
         self.rules = RULES[state]
+
+
+class Fids:
+    """The fids of a session, by number.
+
+    Args:
+        limit: how many may be in use.
+    """
+
+    __slots__ = ("_limit", "_table")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._table: dict[int, Fid] = {}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def get(self, number: int) -> Fid | None:
+        """Whatever its state; None when it is free."""
+        return self._table.get(number)
+
+    def use(self, number: int, kind: int) -> Fid:
+        """The fid that a message of type `kind` is about; NinepError when the table does not allow it."""
+        fid = self._table.get(number)
+        if fid is None:
+            raise NinepError(errors.UNKNOWN_FID)
+        rule = fid.rules[kind]
+        if rule.__class__ is str:
+            raise NinepError(rule)
+        return fid
+
+    def check_free(self, number: int) -> None:
+        """NinepError when the number cannot become a new fid."""
+        if number in self._table:
+            raise NinepError(errors.FID_IN_USE)
+        if number == NOFID:
+            raise NinepError(errors.UNKNOWN_FID)
+        if len(self._table) >= self._limit:
+            raise NinepError(errors.TOO_MANY_FIDS)
+
+    def reserve(self, number: int) -> Fid:
+        """A fid that is yet to be made."""
+        self.check_free(number)
+        fid = self._table[number] = Fid(number, FidState.PENDING)
+        return fid
+
+    def place(self, number: int, place: Place) -> None:
+        """A new fid, of a number that `check_free` has passed."""
+        self._table[number] = Fid(number, FidState.PLACED, place)
+
+    def turn(self, fid: Fid, reply: int) -> None:
+        """Move it on by the reply that is about to be sent, where the table says so."""
+        state = fid.rules.get(reply)
+        if state is FidState.FREE:
+            del self._table[fid.number]
+        elif isinstance(state, FidState):
+            fid.become(state)
+
+    def pop_all(self) -> list[Fid]:
+        """All of them; none is in use any more."""
+        fids = list(self._table.values())
+        self._table.clear()
+        return fids

@@ -29,7 +29,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def awaitable(result: object) -> TypeGuard[Awaitable[Any]]:
-    """Whether a callback has to be waited for. (The check by `Awaitable` is five times slower.)"""
+    """Whether a callback has to be waited for; five times faster than asking `Awaitable`."""
     return hasattr(result, "__await__")
 
 
@@ -131,7 +131,8 @@ class Driver(Protocol):
     def start(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Running:
         """Run `work` now as far as it goes without waiting, then whenever it can go on.
 
-        `done(result, None)` or `done(None, error)` is called in the very step that ends it, maybe before `start` returns.
+        `done(result, None)` or `done(None, error)` is called in the very step that ends it, maybe before `start`
+        returns.
         """
 
     def later(self, delay_s: float, callback: Callable[[], None]) -> Timer:

@@ -10,12 +10,12 @@ read from the socket, and no more of what was read is handled.
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from ninep import dial, text
-from ninep._session import AfidConversation, Place, Session
-from ninep._session.session import OUTPUT_BYTES
+from ninep._session import DIALECT, OUTPUT_BYTES, AfidConversation, Place, Session
 from ninep._wire import Buffer
 from ninep.errors import NinepError, ProtocolError
 from ninep.messages import decode
@@ -34,14 +34,16 @@ class Conn:
         socket: for peer credentials and addresses; not for I/O.
         listener: the address it was accepted on; None when it was adopted.
         state: whatever the callbacks want to keep with the connection.
+        accepted_s: when it was accepted, by CLOCK_BOOTTIME, the clock of the start times of processes.
     """
 
-    __slots__ = ("listener", "socket", "state")
+    __slots__ = ("accepted_s", "listener", "socket", "state")
 
     def __init__(self, sock: socket.socket, listener: dial.Unix | dial.Tcp | None) -> None:
         self.socket = sock
         self.listener = listener
         self.state: dict[str, Any] = {}
+        self.accepted_s = time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Connection(asyncio.Protocol):
@@ -60,7 +62,8 @@ class Connection(asyncio.Protocol):
         self._conn: Conn
         self._writable = True
         self._reading = True
-        self.session = Session(self, server.limits, self._trace if server.trace is not None else None)
+        trace = None if server.trace is None else self._trace
+        self.session = Session(self, server.limits, DIALECT, trace)
 
     # asyncio.Protocol
 

@@ -129,7 +129,9 @@ class Server:
         """What is in use now."""
         sessions = [connection.session for connection in self._connections]
         return Statistics(
-            len(sessions), sum(session.fids for session in sessions), sum(session.outstanding for session in sessions)
+            len(sessions),
+            sum(len(session.fids) for session in sessions),
+            sum(session.outstanding for session in sessions),
         )
 
     async def until(self, condition: Callable[[Statistics], bool]) -> Statistics:

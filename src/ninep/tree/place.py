@@ -1,271 +1,21 @@
-"""A tree is tables of entries; this module turns names into places in it.
+"""Where a fid is in a tree, and the reading of directories."""
 
-A directory is `Dir`, with a table of entries, or `Each`, which stands for as many directories as there are objects
-(`{agent}`). Every callback gets the object of the nearest `Each` above, or the tree's own object at the top.
-
-Invariants: the qid path is `number << 16 | index`, where `number` belongs to the object and `index` to the entry in its
-table, so that it survives a rename and is never used twice; a place refers to its object, so that open fids follow a
-rename as well; an object whose `gone` is true answers `file does not exist` everywhere.
-"""
-
-import os
-import pwd
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ninep import _wire, errors
 from ninep._session import OpenFile, awaitable, check_name
 from ninep.errors import NinepError
 from ninep.messages import Stat
+from ninep.tree.entries import WANT_READ, WANT_REMOVE, WANT_RENAME, WANT_WALK, WANT_WRITE, Each, Peer
 
-T = TypeVar("T")
-C = TypeVar("C")
+if TYPE_CHECKING:
+    from ninep.tree.options import Options
+    from ninep.tree.tree import Node, Tree
 
-WANT_WALK, WANT_WRITE, WANT_READ = 1, 2, 4  # the mode bits of intro(5)
-WANT_REMOVE, WANT_RENAME = 8, 16
-
-INDEX_BITS = 16
-
-
-class Role(StrEnum):
-    """Which permission bits of a mode apply to a peer."""
-
-    USER = "user"
-    GROUP = "group"
-    OTHER = "other"
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Who attached. Servers subclass it to add what their callbacks need to know.
-
-    Args:
-        uname: the user name of Tattach, claimed and not proved unless the attach callback proved it.
-        aname: the aname of Tattach without its options.
-        role: which bits of a file's mode apply.
-    """
-
-    uname: str
-    aname: str
-    role: Role
-
-
-class Entry(Generic[T]):
-    """One line of a directory's table: a kind of file, or a directory.
-
-    Attributes:
-        kind: what it is called in `help`.
-        name: as served, or `{thing}` for an `Each`.
-        about: one sentence.
-        mode: permission bits, 0o000 to 0o777.
-    """
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    name: str
-    about: str
-    mode: int
-
-    def open(self, place: "Place", mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
-        """Prepare I/O; permissions have been checked. `iounit` is the largest payload of one Twrite."""
-        raise NotImplementedError
-
-    def length(self, obj: T) -> int:
-        """The length that stat reports, in bytes: 0 for everything that is computed or that streams."""
-        return 0
-
-    def version(self, obj: T) -> int:
-        """The version that the qid reports; it changes with the content, where that is known without asking."""
-        return 0
-
-    def truncate(self, obj: T, peer: Any, length: int) -> Awaitable[None] | None:
-        """OTRUNC, or wstat of the length. It means nothing here; any length but 0 is refused."""
-        if length:
-            raise NinepError(errors.TRUNCATE_PROHIBITED)
-        return None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dir(Entry[T]):
-    """A directory with a fixed table; at most one of its entries is an `Each`."""
-
-    kind = "dir"
-    name: str
-    about: str
-    entries: Sequence[Entry[T]]
-    mode: int = 0o550
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Each(Entry[T], Generic[T, C]):
-    """One directory for each object that `names` lists and `find` finds.
-
-    An object has a `number`, never used for another object under the same entry. It may have a `name`, the one shown by
-    stat also after a rename, and `gone`, true when it no longer exists.
-
-    Args:
-        name: `{agent}`, for people.
-        about: one sentence.
-        find: the object with this name or id, or None.
-        names: all `(name, object)` that a directory read shows.
-        entries: the table of each directory; its callbacks get the object found.
-        remove: Tremove of such a directory, allowed by `WANT_REMOVE`; without it remove is refused.
-        rename: wstat of its name to a well-formed name, allowed by `WANT_RENAME`; without it refused. It raises when
-            the name is taken.
-        mode: of each directory.
-    """
-
-    kind = "each"
-    name: str
-    about: str
-    find: Callable[[T, Any, str], C | Awaitable[C | None] | None]
-    names: Callable[[T, Any], Iterable[tuple[str, C]] | Awaitable[Iterable[tuple[str, C]]]]
-    entries: Sequence[Entry[C]]
-    remove: Callable[[T, Any, C], Awaitable[None]] | None = None
-    rename: Callable[[T, Any, C, str], Awaitable[None]] | None = None
-    mode: int = 0o550
-
-
-Permit = Callable[[Any, Entry[Any], tuple[Any, ...], int], None]
-
-_SHIFT = {Role.USER: 6, Role.GROUP: 3, Role.OTHER: 0}
-
-
-def permit_by_mode(peer: Peer, entry: Entry[Any], _objs: tuple[Any, ...], want: int) -> None:
-    """The mode bits of the peer's role decide; remove and rename are for the user role."""
-    if want > WANT_WALK | WANT_WRITE | WANT_READ:
-        allowed = peer.role is Role.USER
-    else:
-        allowed = not want & ~(entry.mode >> _SHIFT[peer.role])
-    if not allowed:
-        raise NinepError(errors.PERMISSION_DENIED)
-
-
-class Node:
-    """An entry in its place in the table, with its index and its children by name."""
-
-    __slots__ = ("children", "each", "entry", "index")
-
-    def __init__(self, entry: Entry[Any], indices: Iterator[int]) -> None:
-        self.entry = entry
-        self.index = next(indices)
-        self.children: dict[str, Node] | None = None
-        self.each: Node | None = None
-        if isinstance(entry, Dir | Each):
-            self.children = {}
-            for child in entry.entries:
-                self._add(Node(child, indices))
-
-    def _add(self, child: "Node") -> None:
-        assert self.children is not None
-        if isinstance(child.entry, Each):
-            assert self.each is None, f"a directory has one Each: {child.entry.name}"
-            self.each = child
-        else:
-            check_name(child.entry.name)
-            assert child.entry.name not in self.children, f"a name is used twice: {child.entry.name}"
-            self.children[child.entry.name] = child
-
-
-class Tree:
-    """Tables, the object at the top, and who may do what.
-
-    Args:
-        entries: the table of the root directory.
-        obj: the object that its callbacks get.
-        permit: called with `(peer, entry, objs, want)` for every directory walked from (`WANT_WALK`), at open
-            (`WANT_READ`, `WANT_WRITE`, both, or `WANT_WALK` for OEXEC), at truncation (`WANT_WRITE`), remove and
-            rename; `objs` are the objects from the top down to the nearest. It raises NinepError.
-        uid: owner of every file; the process's user when empty.
-        gid: group of every file.
-    """
-
-    def __init__(
-        self,
-        entries: Sequence[Entry[T]],
-        obj: T,
-        *,
-        permit: Permit = permit_by_mode,
-        uid: str = "",
-        gid: str = "agent",
-    ) -> None:
-        indices = iter(range(1 << INDEX_BITS))
-        self.obj = obj
-        self.permit = permit
-        self.uid = uid or _user()
-        self.gid = gid
-        self.started = int(time.time())
-        self.top = Node(Dir("/", "", entries), indices)
-
-    def root(self, peer: Peer, options: "Options | None" = None, failed: "Failed | None" = None) -> "Place":
-        """The root as this peer sees it; `failed` is told of errors that no reply can carry."""
-        attached = Attached(self, peer, options or Options(), failed or _ignore)
-        return Place(self.top, self.obj, (self.obj,), getattr(self.obj, "number", 0), attached, None, "/")
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options at the end of an aname.
-
-    Args:
-        yield_s: a blocked read gives end of file after so many seconds; None waits for ever.
-        kernel: a stream answers one empty read between a piece of data and a wait, for clients that repeat Treads until
-            their buffer is full.
-    """
-
-    yield_s: float | None = None
-    kernel: bool = False
-
-    @classmethod
-    def split(cls, aname: str) -> tuple[str, "Options"]:
-        """The aname without the options that end it, and the options: `kernel`, `yield=5`, separated by `,` or blanks.
-
-        Raises:
-            NinepError: `bad option: yield=soon`.
-        """
-        yield_s, kernel = None, False
-        while aname:
-            head, option = _last_word(aname)
-            if option == "kernel":
-                kernel = True
-            elif option.startswith("yield="):
-                yield_s = _seconds(option)
-            else:
-                break
-            aname = head
-        return aname, cls(yield_s, kernel)
-
-
-def _last_word(text: str) -> tuple[str, str]:
-    at = max(text.rfind(","), text.rfind(" ")) + 1
-    return text[:at].rstrip(", "), text[at:]
-
-
-def _seconds(option: str) -> float:
-    try:
-        seconds = float(option.removeprefix("yield="))
-    except ValueError:
-        seconds = -1
-    if not 0 <= seconds < float("inf"):
-        raise NinepError(f"bad option: {option}")
-    return seconds
-
+INDEX_BITS = 16  # of a qid path; the number of the object is above them
 
 Failed = Callable[["Place", NinepError], None]
-
-
-def _ignore(_place: "Place", _error: NinepError) -> None:
-    pass
 
 
 class Attached:
@@ -273,7 +23,7 @@ class Attached:
 
     __slots__ = ("failed", "options", "peer", "tree")
 
-    def __init__(self, tree: Tree, peer: Peer, options: Options, failed: "Failed") -> None:
+    def __init__(self, tree: "Tree", peer: Peer, options: "Options", failed: "Failed") -> None:
         self.tree, self.peer, self.options, self.failed = tree, peer, options, failed
 
 
@@ -284,7 +34,7 @@ class Place:
 
     def __init__(  # noqa: PLR0917 - made at every step of a walk, where keywords cost
         self,
-        node: Node,
+        node: "Node",
         obj: Any,
         objs: tuple[Any, ...],
         number: int,
@@ -362,10 +112,10 @@ class Place:
             return self._find(node.each, found, name)
         return self._enter(node.each, found, name)
 
-    async def _find(self, each: Node, finding: Awaitable[Any], name: str) -> "Place":
+    async def _find(self, each: "Node", finding: Awaitable[Any], name: str) -> "Place":
         return self._enter(each, await finding, name)
 
-    def _enter(self, each: Node, obj: Any, name: str) -> "Place":
+    def _enter(self, each: "Node", obj: Any, name: str) -> "Place":
         if obj is None or getattr(obj, "gone", False):
             raise NinepError(errors.NOT_FOUND)
         return Place(each, obj, (*self.objs, obj), obj.number, self.attached, self, name)

@@ -1,0 +1,109 @@
+"""Topen, Tcreate, Tread, Twrite, Tstat, Twstat: what is done with a file."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ninep import _wire, errors
+from ninep._session.fids import OPENED, Fid, FidState
+from ninep._session.interface import OpenFile, check_name
+from ninep._session.request import Request
+from ninep._session.session import Session
+from ninep._wire import Buffer
+from ninep.errors import NinepError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+
+def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+    """Topen."""
+    number, mode = _wire.parse_topen(data, at, end)
+    fid = session.fids.use(number, _wire.TOPEN)
+    assert fid.place is not None
+    file = fid.place.open(mode, session.iounit)
+    if isinstance(file, OpenFile):
+        _opened(session, tag, fid, mode, file)
+        return
+    fid.become(FidState.OPENING)
+    session.run(Request(tag, partial(_opened, session, tag, fid, mode), fid=fid, target=fid), file)
+
+
+def _opened(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> None:
+    assert fid.place is not None
+    fid.file = file
+    if fid.state is not FidState.ENDING:
+        fid.become(OPENED[mode & 3])
+    session.send(_wire.pack_opened(_wire.ROPEN, tag, fid.place.qid(), session.iounit))
+
+
+def create(session: Session, _tag: int, data: Buffer, at: int, end: int) -> None:
+    """Tcreate: no tree makes files this way."""
+    number, name, _, _ = _wire.parse_tcreate(data, at, end)
+    fid = session.fids.use(number, _wire.TCREATE)
+    assert fid.place is not None
+    if not fid.place.is_dir:
+        raise NinepError(errors.NOT_DIRECTORY)
+    check_name(name)
+    raise NinepError(errors.CREATE_PROHIBITED)
+
+
+def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+    """Tread; the count is clamped to what a message may carry."""
+    number, offset, count = _wire.parse_tread(data, at, end)
+    fid = session.fids.use(number, _wire.TREAD)
+    file = fid.file
+    assert file is not None
+    count = min(count, session.iounit)
+    content = file.read(offset, count)
+    if isinstance(content, bytes):
+        session.send_read(tag, file, count, content)
+    else:
+        session.run(Request(tag, partial(session.send_read, tag, file, count), fid=fid), content)
+
+
+def write(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+    """Twrite."""
+    number, offset, content = _wire.parse_twrite(data, at, end)
+    fid = session.fids.use(number, _wire.TWRITE)
+    assert fid.file is not None
+    size = len(content)
+    if session.written_bytes + size > session.limits.written_bytes:
+        raise NinepError(errors.TOO_MANY_BYTES)
+    count = fid.file.write(offset, content)
+    if isinstance(count, int):
+        _written(session, tag, count)
+    else:
+        session.run(Request(tag, partial(_written, session, tag), fid=fid, written_bytes=size), count)
+
+
+def _written(session: Session, tag: int, count: int) -> None:
+    session.send(_wire.pack_rwrite(tag, count))
+
+
+def stat(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+    """Tstat."""
+    (number,) = _wire.parse_fid(data, at, end)
+    fid = session.fids.use(number, _wire.TSTAT)
+    assert fid.place is not None
+    session.send(_wire.pack_rstat(tag, fid.place.stat()))
+
+
+def wstat(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+    """Twstat; one that changes nothing commits what was written."""
+    number, record = _wire.parse_twstat(data, at, end)
+    _wire.parse_stat(record, 0, len(record))
+    fid = session.fids.use(number, _wire.TWSTAT)
+    assert fid.place is not None
+    work: Awaitable[None] | None = None
+    if record != _wire.NULL_STAT:
+        work = fid.place.wstat(record)
+    elif fid.file is not None:
+        work = fid.file.commit()
+    if work is None:
+        _changed(session, tag, None)
+    else:
+        session.run(Request(tag, partial(_changed, session, tag), fid=fid), work)
+
+
+def _changed(session: Session, tag: int, _nothing: None) -> None:
+    session.send(_wire.pack_empty(_wire.RWSTAT, tag))

@@ -1,0 +1,74 @@
+"""A message that could not be answered at once."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ninep._session.fids import Fid
+    from ninep._session.interface import Running, Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one connection may use.
+
+    Args:
+        msize: the largest message, 256 bytes and more; the client may ask for less.
+        fids: in use at once.
+        requests: outstanding at once; what frees something (Tflush, Tclunk, Tremove, Tversion) is not refused.
+        written_bytes: in Twrites that have not been answered.
+        cleanup_s: how long something cancelled may take to end.
+    """
+
+    msize: int = 1024 * 1024
+    fids: int = 4096
+    requests: int = 1024
+    written_bytes: int = 64 * 1024 * 1024
+    cleanup_s: float = 5.0
+
+
+class Abandoned(BaseException):
+    """A request was cancelled and did not end."""
+
+
+class Request:
+    """What is known of it until it has ended.
+
+    Args:
+        tag: of the message; None for what the session does by itself when a connection ends.
+        reply: sends the reply for a result.
+        fid: on whose behalf it runs; clunking that fid cancels it.
+        target: the fid that it makes, opens or ends, and that goes its way in the table when the reply is Rerror.
+        written_bytes: what it holds of a Twrite.
+
+    Attributes:
+        running: what to cancel; None while it waits for others to end.
+        timer: after a cancellation, until it is given up.
+        flushes: the tags of the Tflush messages that wait for its end, in order.
+        silent: nobody is to get a reply any more.
+        done: it has ended, or was given up.
+    """
+
+    __slots__ = ("done", "fid", "flushes", "reply", "running", "silent", "tag", "target", "timer", "written_bytes")
+
+    def __init__(
+        self,
+        tag: int | None,
+        reply: "Callable[[Any], None]",
+        *,
+        fid: "Fid | None" = None,
+        target: "Fid | None" = None,
+        written_bytes: int = 0,
+    ) -> None:
+        self.tag = tag
+        self.reply = reply
+        self.fid = fid
+        self.target = target
+        self.written_bytes = written_bytes
+        self.running: Running | None = None
+        self.timer: Timer | None = None
+        self.flushes: list[int] = []
+        self.silent = False
+        self.done = False

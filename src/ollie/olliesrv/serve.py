@@ -13,20 +13,19 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from ninep import dial
 from ninep.errors import NinepError
 from ninep.server import Server
-from ninep.tree import Peer
 from ollie.engine.messages import BackendError
 from ollie.olliesrv import config, ns, secret
 from ollie.olliesrv.adopted import Adopted, become_subreaper
 from ollie.olliesrv.attach import Door
 from ollie.olliesrv.daemon import already_running
 from ollie.olliesrv.lock import Lock, LockedError, lock_path
-from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.ns import errors
 from ollie.olliesrv.server import Ollie
 from ollie.protocol.paths import PathError, private_directory
 
@@ -128,11 +127,7 @@ def _held(place: dial.Unix) -> Iterator[None]:
 async def _listening(ollie: Ollie, options: Options) -> AsyncIterator[None]:
     door = Door(ollie, secret.load() if options.tcp and not options.no_auth else None)
 
-    def keep(peer: Peer, path: str, error: NinepError) -> None:
-        assert isinstance(peer, OlliePeer)
-        ollie.lost.add(peer.reader, path, str(error), datetime.now(UTC))
-
-    server = Server(ns.tree(ollie), attach=door.attach, auth=door, on_error=keep)
+    server = Server(ns.tree(ollie), attach=door.attach, auth=door, on_error=partial(errors.keep, ollie))
     try:
         for place in options.places:
             try:

@@ -5,7 +5,6 @@ from typing import Final
 
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Each, Entry
-from ollie.olliesrv.errors import denied
 from ollie.olliesrv.ns.session import agent, idx, name, new
 from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
@@ -13,16 +12,13 @@ from ollie.olliesrv.sessions import Session
 
 
 def _find(ollie: Ollie, peer: OlliePeer, name: str) -> Session | None:
-    """A session by name or id; an agent finds its own only, and learns nothing about others."""
+    """A session by name or id; for an agent there is none but its own."""
     session = ollie.sessions.find(name)
-    if peer.agent is not None and session is not peer.agent.session:
-        raise denied()
-    return session
+    return session if peer.agent is None or peer.agent.session is session else None
 
 
 def _names(ollie: Ollie, peer: OlliePeer) -> Iterable[tuple[str, Session]]:
-    mine = None if peer.agent is None else peer.agent.session
-    return [(name, session) for name, session in ollie.sessions.names() if mine in {None, session}]
+    return ollie.sessions.names() if peer.agent is None else [(peer.agent.session.name, peer.agent.session)]
 
 
 # The files of one session: `session/{session}/`.

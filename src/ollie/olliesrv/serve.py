@@ -19,6 +19,7 @@ from pathlib import Path
 from ninep import dial
 from ninep.errors import NinepError
 from ninep.server import Server
+from ollie.backends.registry import UnknownBackendError
 from ollie.engine.messages import BackendError
 from ollie.olliesrv import config, ns, secret
 from ollie.olliesrv.adopted import Adopted, become_subreaper
@@ -86,6 +87,7 @@ async def _serve(options: Options, voice: "_Voice") -> None:
                     stack.enter_context(_held(place))
             ollie = await Ollie.open(settings, address=str(main), yolo=options.yolo)
             stack.push_async_callback(ollie.close)
+            ollie.backends.get(ollie.backends.default)  # a server whose agents could not say a word does not start
             await stack.enter_async_context(_listening(ollie, options))
         stack.enter_context(_adopting())
         for warning in _warnings(options):
@@ -165,12 +167,23 @@ def _warnings(options: Options) -> Iterator[str]:
         yield "tools run without a sandbox: --yolo leaves out Landlock and seccomp"
 
 
+_WRONG = (
+    config.ConfigError,
+    secret.SecretError,
+    PathError,
+    UnknownBackendError,
+    BackendError,
+    NinepError,
+    dial.AddressError,
+)
+
+
 @contextmanager
 def _mapped_errors() -> Iterator[None]:
     """Turn what can be wrong at the start into one line."""
     try:
         yield
-    except (config.ConfigError, secret.SecretError, PathError, BackendError, NinepError, dial.AddressError) as error:
+    except _WRONG as error:
         raise StartError(str(error)) from None
     except OSError as error:
         raise StartError(f"cannot start: {error}") from None

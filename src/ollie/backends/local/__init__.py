@@ -1,0 +1,47 @@
+"""The embedded model: a real agent without a key or an account.
+
+`prompt` and `grammar` show the model a request, `reply` and `chunks` read what it says, `backend` lines requests up
+for `process`, which runs `worker`, where the engine is. `weights` and `fetch` bring the model.
+"""
+
+import importlib.util
+import os
+
+from ollie.backends.interface import BackendError, ErrorKind
+from ollie.backends.local.backend import LocalBackend
+from ollie.backends.local.weights import QWEN, WeightsError, configured, locate
+from ollie.backends.local.worker import Settings
+
+__all__ = ["LocalBackend", "create"]
+
+DEFAULT_CONTEXT = 16384
+"""Tokens; each takes 28 KiB of memory once it is used."""
+
+
+def create(model_path: str | None = None, threads: int | None = None, context: int | None = None) -> LocalBackend:
+    """The backend, with nothing loaded yet.
+
+    Args:
+        model_path: a GGUF file; else `$OLLIE_MODEL_PATH`, else the one in our cache.
+        threads: of the engine, from 1; else half of the processors that this process may use, and at least one. With
+            as many threads as processors a single other busy process makes it ten times slower.
+        context: in tokens; else 16384. More takes more memory.
+
+    Raises:
+        BackendError: `unavailable`, with what to do: there is no model file, or no engine to run it.
+    """
+    try:
+        file = locate(model_path)
+        named = configured(model_path)
+    except WeightsError as error:
+        raise BackendError(ErrorKind.unavailable, str(error)) from None
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise BackendError(
+            ErrorKind.unavailable, "the embedded model needs the package xllamacpp: pip install 'ollie[local]'"
+        )
+    settings = Settings(
+        model=str(file),
+        threads=threads or max(1, len(os.sched_getaffinity(0)) // 2),
+        context=context or DEFAULT_CONTEXT,
+    )
+    return LocalBackend(settings, QWEN.model if named is None else named.stem)

@@ -1,0 +1,140 @@
+"""Files as the file tools see them: paths, what can be read as text, and replacing a file in one step."""
+
+# Paths are text in all of Ollie, and pathlib is slow to import.
+# ruff: noqa: PTH104, PTH108, PTH111, PTH116, PTH118, PTH120, PTH123
+
+import os
+import stat
+from contextlib import suppress
+from itertools import count
+
+from ollie.tools.program import ToolError
+
+_NUL_WITHIN_BYTES = 8192
+_NAMES_LOOKED_AT = 1000
+
+
+def located(path: str) -> str:
+    """`path` with `~/` replaced by the home directory.
+
+    Raises:
+        ToolError: for a path that no file can have.
+    """
+    if not path:
+        raise ToolError("path is empty")
+    if "\0" in path:
+        raise ToolError("path contains a NUL")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ToolError("path is not unicode") from None
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+
+
+def encoded(name: str, text: str) -> bytes:
+    """`text` in UTF-8.
+
+    Raises:
+        ToolError: for text that has no such form; `name` is the argument's.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolError(f"{name} is not unicode") from None
+
+
+def status(path: str) -> os.stat_result:
+    """The status of a regular file.
+
+    Raises:
+        ToolError: `…: no such file`, with the nearest name there is; `…: is a directory`; `…: not a regular file`.
+    """
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ToolError(f"{path}: no such file{_nearest(path)}") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{path}: is a directory; list it with glob")
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolError(f"{path}: not a regular file")
+    return found
+
+
+def is_binary(start: bytes) -> bool:
+    """Whether a file that begins like this is no text."""
+    return b"\0" in start[:_NUL_WITHIN_BYTES]
+
+
+def replace(path: str, data: bytes) -> None:
+    """Make `data` the content of a file in one step: whoever reads it sees the old or the new, never a part.
+
+    A symbolic link stays, and the file that it leads to is replaced. Mode and owner stay. Where no second file can be
+    made beside it, or it has other names (hard links) that must go on naming it, it is written in place.
+    """
+    path = os.path.realpath(path)
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        old = None
+    if old is not None and old.st_nlink > 1:
+        _write_in_place(path, data)
+        return
+    try:
+        descriptor, beside = _create_beside(path)
+    except OSError:
+        if old is None:
+            raise
+        _write_in_place(path, data)
+        return
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if old is not None:
+                _take_over(descriptor, old)
+            os.fsync(descriptor)
+        os.rename(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _create_beside(path: str) -> tuple[int, str]:
+    directory = os.path.dirname(path)
+    for number in count():
+        beside = f"{directory}/.ollie-{os.getpid()}-{number}"
+        try:
+            return os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), beside
+        except FileExistsError:
+            continue
+    raise AssertionError("count() ends")
+
+
+def _take_over(descriptor: int, old: os.stat_result) -> None:
+    """Give the new file owner and mode of the old one, as far as that is allowed."""
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    # After the owner: a change of that takes set-id bits away.
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _write_in_place(path: str, data: bytes) -> None:
+    with open(path, "r+b") as file:
+        file.write(data)
+        file.truncate()
+
+
+def _nearest(path: str) -> str:
+    """A hint at what was meant, empty when there is nothing like it."""
+    import difflib  # noqa: PLC0415 - slow to import, and needed for errors only
+
+    directory, name = os.path.split(path)
+    try:
+        with os.scandir(directory or ".") as entries:
+            names = [entry.name for entry, _ in zip(entries, range(_NAMES_LOOKED_AT), strict=False)]
+    except OSError:
+        return f"; nor is there a directory {directory}" if directory else ""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {os.path.join(directory, near[0])}?" if near else ""

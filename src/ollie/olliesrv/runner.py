@@ -113,7 +113,9 @@ class Runner:
         """What it is doing, for people; empty for nothing."""
         if self._preparing is not None:
             return "starting"
-        return self._turns.state.activity if self._turns is not None else ""
+        if self._turns is None:
+            return ""
+        return self._turns.trouble or self._turns.state.activity
 
     def enqueue(self, text: str) -> Seq:
         """Add a prompt to the queue, and begin its turn if it may run now."""
@@ -138,10 +140,15 @@ class Runner:
     async def _prepare(self) -> None:
         """Make ready what a turn needs, and begin it."""
         self._fetching = _task(self._fetch())
-        turns = await self.engine()
-        await asyncio.wait({self._fetching})
-        self._problem = _problem(self._fetching)
-        self._fetching = self._preparing = None
+        if self._stop_note:
+            self._fetching.cancel()
+        try:
+            turns = await self.engine()
+            await asyncio.wait({self._fetching})
+            self._problem = _problem(self._fetching)
+        finally:
+            self._fetching.cancel()
+            self._fetching = self._preparing = None
         waiting = self._store.queue(self._agent)
         if waiting:
             self._begin(turns, waiting[0].entry, waiting[0].text)
@@ -274,10 +281,12 @@ class Runner:
                 self._fetching.cancel()
         elif self._turns is not None:
             self._turns.feed(ev.Stop(note))
-        with contextlib.suppress(RefusedError):  # killed meanwhile
-            await over
+        config = self._services.config
+        if not (await asyncio.wait({over}, timeout=config.stop_s + config.close_s))[0]:
+            raise RefusedError(f"the turn does not end: {self.activity}")
+        over.exception()  # it was killed meanwhile, if there is one
         if work:
-            await asyncio.wait(work, timeout=self._services.config.close_s)
+            await asyncio.wait(work, timeout=config.close_s)
         return True
 
     async def clear(self) -> bool:
@@ -311,7 +320,7 @@ class Runner:
     async def shut(self, note: str) -> None:
         """End the turn that runs as a stop does, begin none, and then end all work."""
         self._closing = True
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, NinepError):
             async with asyncio.timeout(self._services.config.close_s):
                 await self.stop(note)
         await self.close()

@@ -80,7 +80,7 @@ class Ollie:
         directory = str(Path(place.path).parent) if isinstance(place, dial.Unix) else dial.namespace_dir()
         tools = Settings(
             sockets=paths.private_directory(directory),
-            secrets=f"{paths.data_dir()}/toolsrv",
+            secrets=f"{paths.data_dir()}/secrets",
             yolo=yolo,
             start_s=config.toolsrv_start_s,
             idle_s=config.toolsrv_idle_s,

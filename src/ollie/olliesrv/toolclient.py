@@ -8,7 +8,6 @@ What an agent has loaded is known here, and is loaded again into a tool server t
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from ninep.client import Client
 
+from ninep.client import Client
 from ninep.errors import ConnectionLostError, NinepError
 from ollie.engine.messages import ToolSpec
 from ollie.olliesrv import toolproc
@@ -214,7 +213,7 @@ class ToolServer:
     # How it is reached.
 
     async def _connected(self, *, start: bool = True) -> Client:
-        if self._client is not None and not self._client.closed:
+        if self._client is not None and not self._client.calls.lost:
             return self._client
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(start=start))
@@ -229,14 +228,18 @@ class ToolServer:
     async def _open(self, *, start: bool) -> Client:
         self.process = toolproc.listener(self._socket)
         if self.process is not None:
-            with contextlib.suppress(NinepError):
+            try:
                 return await self._connect()
-            _log.warning("ending the tool server %d: it does not know our secret", self.process.pid)
+            except (NinepError, OSError) as error:
+                _log.warning("ending the tool server %d: it does not take us: %s", self.process.pid, error)
             await self._end()
         if not start:
             raise RefusedError("no tool server runs")
         await self._start()
-        client = await self._connect()
+        try:
+            client = await self._connect()
+        except OSError as error:
+            raise RefusedError(f"the tool server cannot be reached: {error.strerror}") from None
         for agent, tools in self._wanted.items():
             await self._load(client, agent, tools)
         return client

@@ -25,10 +25,12 @@ from ollie.engine.records import Record
 from ollie.engine.turn import Phase, State, step
 from ollie.olliesrv.errors import RefusedError
 from ollie.protocol.result import ToolResult, text
-from ollie.store.interface import Seq
+from ollie.store.interface import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_STORE_FIRST_S = 1.0
+_STORE_LONGEST_S = 30.0
 
 
 class Hands(Protocol):
@@ -77,6 +79,7 @@ class Turns:
 
     def __init__(self, state: State, hands: Hands) -> None:
         self.state = state
+        self.trouble = ""  # why nothing goes on, for people
         self._hands = hands
         self._events: deque[ev.Event] = deque()
         self._feeding = False
@@ -203,8 +206,19 @@ class Turns:
         task.add_done_callback(self._barriers.discard)
 
     async def _pass(self, number: int, seq: Seq) -> None:
-        await self._hands.stored(seq)
-        self.feed(ev.Stored(number))
+        """Wait until a change is durable. A store that cannot write, as on a full disk, is asked again and again."""
+        wait_s = _STORE_FIRST_S
+        while True:
+            try:
+                await self._hands.stored(seq)
+            except StoreError as error:
+                self.trouble = str(error)
+            else:
+                self.trouble = ""
+                self.feed(ev.Stored(number))
+                return
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _STORE_LONGEST_S)
 
     def _set_timer(self, effect: ev.SetTimer) -> None:
         if old := self._timers.pop(effect.timer, None):

@@ -14,6 +14,8 @@ from typing import NewType, Protocol
 
 import msgspec
 
+from ninep.errors import NinepError
+
 Seq = NewType("Seq", int)
 """The number of a change, growing; 0 stands for a time before the first."""
 
@@ -21,8 +23,8 @@ Setting = str | int | float | bool | list[str]
 """A value of `cfg`."""
 
 
-class StoreError(Exception):
-    """The store cannot do what it was asked; its text is one line for the user."""
+class StoreError(NinepError):
+    """The store cannot do what it was asked; its text is the ename."""
 
 
 class LogName(StrEnum):

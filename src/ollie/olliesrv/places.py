@@ -24,11 +24,10 @@ def working_directory(path: str, private: Sequence[str]) -> str:
         RefusedError: `cwd is not an absolute path: …`, `cwd does not exist: …`, `cwd is not a directory: …`, or that
             it holds one of Ollie's own directories, with the remedy.
     """
-    given = Path(path).expanduser() if path.startswith("~") else Path(path)
-    if not given.is_absolute() or "\0" in path:
+    if not path.startswith(("/", "~")) or "\0" in path:
         raise RefusedError(f"cwd is not an absolute path: {path}")
     try:
-        found = given.resolve(strict=True)
+        found = Path(path).expanduser().resolve(strict=True)
     except (OSError, RuntimeError):
         raise RefusedError(f"cwd does not exist: {path}") from None
     if not found.is_dir():

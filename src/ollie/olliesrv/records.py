@@ -8,7 +8,7 @@ of its line as it stands, in which `\n` is a newline and `\\` a backslash.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ollie.olliesrv.errors import RefusedError
+from ollie.olliesrv.errors import RefusedError, unknown
 
 _REST: Final = "prompt"
 _BLANKS: Final = " \t\r\n"
@@ -37,7 +37,7 @@ def parse_record(data: bytes, known: Sequence[str]) -> dict[str, str]:
     while at < len(text):
         key, at = _key(text, at)
         if key not in known:
-            raise RefusedError(f"unknown key: {key} (known: {' '.join(known)})")
+            raise unknown("key", key, known)
         if key in record:
             raise RefusedError(f"key given twice: {key}")
         record[key], at = _rest(text, at) if key == _REST else _word(text, at, key)

@@ -81,6 +81,7 @@ class Ollie:
         tools = Settings(
             sockets=paths.private_directory(directory),
             secrets=f"{paths.data_dir()}/secrets",
+            address=address,
             yolo=yolo,
             start_s=config.toolsrv_start_s,
             idle_s=config.toolsrv_idle_s,

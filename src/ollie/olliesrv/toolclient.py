@@ -9,6 +9,7 @@ What an agent has loaded is known here, and is loaded again into a tool server t
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class Settings:
     Args:
         sockets: the directory of their sockets, private to us.
         secrets: the directory of their secrets, private to us.
+        address: the dial string by which tools reach us.
         yolo: without a sandbox.
         start_s: how long one may take to answer.
         idle_s: how long one lives without work.
@@ -46,6 +48,7 @@ class Settings:
 
     sockets: str
     secrets: str
+    address: str
     yolo: bool
     start_s: float
     idle_s: float
@@ -253,7 +256,9 @@ class ToolServer:
         options = ["--cwd", self._cwd(), "--listen", f"unix!{self._socket}", "--idle-timeout", f"{settings.idle_s:g}s"]
         options += ["--yolo"] if settings.yolo else []
         self._loaded.clear()
-        self._child = await toolproc.start(options, toolproc.secret(self._secret), settings.start_s)
+        environ = {name: value for name, value in os.environ.items() if name != "OLLIE_BROKER_FD"}
+        environ["OLLIE_ADDRESS"] = settings.address
+        self._child = await toolproc.start(options, toolproc.secret(self._secret), environ, settings.start_s)
         self.process = toolproc.listener(self._socket)
 
     async def _end(self) -> None:

@@ -11,7 +11,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ollie.olliesrv.errors import RefusedError
@@ -55,12 +55,15 @@ def forget(path: str) -> None:
     Path(path).unlink(missing_ok=True)
 
 
-async def start(options: Sequence[str], its_secret: bytes, timeout_s: float) -> asyncio.subprocess.Process:
+async def start(
+    options: Sequence[str], its_secret: bytes, environ: Mapping[str, str], timeout_s: float
+) -> asyncio.subprocess.Process:
     """A tool server that answers.
 
     Args:
         options: of `toolsrv serve`, without the secret.
         its_secret: at most what a pipe holds.
+        environ: its environment.
         timeout_s: how long it may take.
 
     Raises:
@@ -78,6 +81,7 @@ async def start(options: Sequence[str], its_secret: bytes, timeout_s: float) -> 
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=said,
+            env=environ,
             pass_fds=(secret_out,),
             start_new_session=True,
         )

@@ -40,7 +40,7 @@ TABLE = {
 }
 
 ERRORS = {
-    b"nmae=x": "unknown key: nmae (known: name cwd agent prompt)",
+    b"nmae=x": "unknown key: nmae (did you mean name? known: name cwd agent prompt)",
     b"=x": "unknown key:  (known: name cwd agent prompt)",
     b"name": "expected key=value: name",
     b"name=a b=": "unknown key: b (known: name cwd agent prompt)",

@@ -1,9 +1,9 @@
 """Programs outside the system's directories: which paths a tool needs to run what PATH names, and their libraries.
 
 For `advanced.add_exec`: interpreters of pyenv, nvm, cargo and their kind lie in the home directory, which a tool may
-not read. What is added is the directories of PATH, the installations that they and their links belong to, and the version
-managers known below; never the home directory, and nothing that a tool could have put there itself: a directory of PATH
-that the policy lets it write is left out.
+not read. What is added is the directories of PATH, the installations that they and their links belong to, and the
+version managers known below; never the home directory, and nothing that a tool could have put there itself: a directory
+of PATH that the policy lets it write is left out.
 """
 
 import os
@@ -91,6 +91,8 @@ def _of_directory(directory: str, home: str) -> tuple[str, ...]:
     try:
         changed = Path(directory).stat().st_mtime_ns
     except OSError:
+        return ()
+    if covers(directory, home):
         return ()
     return _scan(directory, home, changed)
 

@@ -1,0 +1,493 @@
+"""Attempts to break out, run as `python attempts.py NAME PLACE SERVER_PID` inside the sandbox.
+
+Each function tries one thing. What it raises is printed as the name of its errno (`EACCES`); when it returns, `reached`,
+with what it returned. Only the standard library, and system calls by number through libc.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import resource
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+X86 = platform.machine() == "x86_64"
+NUMBERS = {
+    "add_key": (248, 217),
+    "bpf": (321, 280),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "io_uring_setup": (425, 425),
+    "kcmp": (312, 272),
+    "mount": (165, 40),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "process_vm_readv": (310, 270),
+    "ptrace": (101, 117),
+    "setns": (308, 268),
+    "shmget": (29, 194),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+}
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def call(name, *arguments):
+    number = NUMBERS[name][0 if X86 else 1]
+    passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result = LIBC.syscall(ctypes.c_long(number), *passed)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), name)
+    return result
+
+
+class Here:
+    """Where an attempt runs: the paths of the test, and the server's process."""
+
+    def __init__(self, place, server):
+        self.secret = f"{place}/outside/secret"
+        self.outside = f"{place}/outside"
+        self.place = place
+        self.server = server
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def read_outside(here):
+    return Path(here.secret).read_text()
+
+
+def write_outside(here):
+    Path(here.secret).write_text("changed")
+
+
+def append_outside(here):
+    os.close(os.open(here.secret, os.O_WRONLY | os.O_APPEND))
+
+
+def create_outside(here):
+    os.close(os.open(f"{here.outside}/new", os.O_CREAT | os.O_WRONLY))
+
+
+def mkdir_outside(here):
+    os.mkdir(f"{here.outside}/new")
+
+
+def symlink_outside(here):
+    os.symlink("/etc", f"{here.outside}/new")
+
+
+def unlink_outside(here):
+    os.unlink(here.secret)
+
+
+def truncate_outside(here):
+    os.truncate(here.secret, 0)
+
+
+def truncate_by_open_outside(here):
+    os.close(os.open(here.secret, os.O_RDONLY | os.O_TRUNC))
+
+
+def list_outside(here):
+    return os.listdir(here.outside)
+
+
+def write_etc(_):
+    os.close(os.open("/etc/passwd", os.O_WRONLY | os.O_APPEND))
+
+
+def read_through_symlink(here):
+    os.symlink(here.secret, "link")
+    return Path("link").read_text()
+
+
+def write_through_symlink(here):
+    os.symlink(here.secret, "link")
+    Path("link").write_text("changed")
+
+
+def read_through_directory_symlink(here):
+    os.symlink(here.outside, "link")
+    return Path("link/secret").read_text()
+
+
+def hard_link_in(here):
+    os.link(here.secret, "link")
+
+
+def hard_link_out(here):
+    Path("mine").write_text("mine")
+    os.link("mine", f"{here.outside}/link")
+
+
+def rename_in(here):
+    os.rename(here.secret, "mine")
+
+
+def rename_out(here):
+    Path("mine").write_text("mine")
+    os.rename("mine", f"{here.outside}/mine")
+
+
+def exchange(here):
+    Path("mine").write_text("mine")
+    result = LIBC.renameat2(-100, b"mine", -100, here.secret.encode(), 2)
+    if result:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
+def dot_dot_from_descriptor(_):
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    return os.open("../outside/secret", os.O_RDONLY, dir_fd=here)
+
+
+def dot_dot_from_path_descriptor(here):
+    outside = os.open(here.outside, os.O_PATH | os.O_DIRECTORY)
+    return os.open("secret", os.O_RDONLY, dir_fd=outside)
+
+
+def reopen_path_descriptor(here):
+    secret = os.open(here.secret, os.O_PATH)
+    return Path(f"/proc/self/fd/{secret}").read_text()
+
+
+def proc_root_of_server(here):
+    return Path(f"/proc/{here.server}/root{here.secret}").read_text()
+
+
+def proc_cwd_of_server(here):
+    return os.listdir(f"/proc/{here.server}/cwd")
+
+
+def open_by_handle(here):
+    handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
+    call("name_to_handle_at", -100, here.secret.encode(), handle, ctypes.create_string_buffer(8), 0)
+    root = os.open("/", os.O_PATH)
+    return call("open_by_handle_at", root, handle, os.O_RDONLY)
+
+
+def make_device(_):
+    os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+
+
+def make_disk(_):
+    os.mknod("disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
+
+
+def read_raw_disk(_):
+    disk = next(f"/dev/{name}" for name in os.listdir("/sys/class/block"))
+    return os.open(disk, os.O_RDONLY)
+
+
+def open_kernel_memory(_):
+    return os.open("/dev/kmsg", os.O_RDONLY)
+
+
+def write_cgroup(_):
+    return os.open("/sys/fs/cgroup/cgroup.procs", os.O_WRONLY | os.O_CREAT)
+
+
+def execute_written(_):
+    Path("program").write_bytes(Path("/bin/true").read_bytes())
+    os.chmod("program", 0o755)
+    return subprocess.run(["./program"]).returncode
+
+
+def execute_outside(here):
+    return subprocess.run([f"{here.outside}/program"]).returncode
+
+
+# --- other processes -------------------------------------------------------------------------------------------------
+
+
+def environment_of_server(here):
+    return Path(f"/proc/{here.server}/environ").read_bytes()
+
+
+def environment_of_parent(_):
+    text = Path(f"/proc/{os.getppid()}/environ").read_bytes()
+    return text
+
+
+def memory_of_server(here):
+    return os.open(f"/proc/{here.server}/mem", os.O_RDONLY)
+
+
+def memory_map_of_server(here):
+    return Path(f"/proc/{here.server}/maps").read_text()
+
+
+def descriptor_of_server(here):
+    return os.open(f"/proc/{here.server}/fd/1", os.O_WRONLY)
+
+
+def ptrace_server(here):
+    call("ptrace", 16, here.server, 0, 0)
+
+
+def ptrace_reaper(_):
+    call("ptrace", 16, os.getppid(), 0, 0)
+
+
+def read_memory_of_server(here):
+    buffer = ctypes.create_string_buffer(8)
+    vector = struct.pack("PN", ctypes.addressof(buffer), 8)
+    call("process_vm_readv", here.server, vector, 1, vector, 1, 0)
+
+
+def take_descriptor_of_server(here):
+    call("pidfd_getfd", os.pidfd_open(here.server), 0, 0)
+
+
+def compare_with_server(here):
+    call("kcmp", os.getpid(), here.server, 0, 0, 0)
+
+
+def signal_server(here):
+    os.kill(here.server, 0)
+
+
+def signal_reaper(_):
+    os.kill(os.getppid(), signal.SIGSTOP)
+
+
+def signal_by_descriptor(here):
+    signal.pidfd_send_signal(os.pidfd_open(here.server), 0)
+
+
+def limit_server(here):
+    resource.prlimit(here.server, resource.RLIMIT_NOFILE, (3, 3))
+
+
+def renice_server(here):
+    os.setpriority(os.PRIO_PROCESS, here.server, 19)
+
+
+def renice_user(_):
+    os.setpriority(os.PRIO_USER, os.getuid(), 19)
+
+
+def pin_server(here):
+    os.sched_setaffinity(here.server, {0})
+
+
+def schedule_server(here):
+    os.sched_setscheduler(here.server, os.SCHED_BATCH, os.sched_param(0))
+
+
+def enter_namespace_of_server(here):
+    call("setns", os.open(f"/proc/{here.server}/ns/mnt", os.O_RDONLY), 0)
+
+
+def enter_namespace_by_pidfd(here):
+    call("setns", os.pidfd_open(here.server), 0x20000)
+
+
+def shared_memory(_):
+    call("shmget", 0, 4096, 0o1600)
+
+
+# --- network ---------------------------------------------------------------------------------------------------------
+
+
+def tcp_connect(_):
+    socket.create_connection(("127.0.0.1", 9))
+
+
+def tcp_bind(_):
+    socket.socket(socket.AF_INET).bind(("127.0.0.1", 0))
+
+
+def tcp_listen_unbound(_):
+    socket.socket(socket.AF_INET).listen()
+
+
+def tcp_ipv6(_):
+    socket.socket(socket.AF_INET6)
+
+
+def tcp_fast_open(_):
+    socket.socket(socket.AF_INET).sendto(b"x", 0x20000000, ("127.0.0.1", 9))
+
+
+def mptcp(_):
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+
+
+def udp(_):
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))
+
+
+def raw(_):
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+
+
+def packet(_):
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+
+
+def netlink(_):
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+
+
+def netlink_audit(_):
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
+
+
+def vsock(_):
+    socket.socket(socket.AF_VSOCK)
+
+
+def crypto(_):
+    socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)
+
+
+def unix_stream(here):
+    socket.socket(socket.AF_UNIX).connect(f"{here.outside}/socket")
+
+
+def unix_datagram(here):
+    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", f"{here.outside}/socket")
+
+
+def unix_abstract(here):
+    socket.socket(socket.AF_UNIX).connect(f"\0ollie-{here.server}")
+
+
+def unix_datagram_pair(here):
+    ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.sendto(b"x", f"{here.outside}/socket")
+
+
+# --- privileges and the kernel ---------------------------------------------------------------------------------------
+
+
+def user_namespace(_):
+    call("unshare", 0x10000000)
+
+
+def user_namespace_by_clone(_):
+    if call("clone", 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+        os._exit(0)
+
+
+def user_namespace_by_clone3(_):
+    arguments = struct.pack("11Q", 0x10000000, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)
+    if call("clone3", arguments, len(arguments)) == 0:
+        os._exit(0)
+
+
+def mount(_):
+    call("mount", b"none", b"/tmp", b"tmpfs", 0, None)
+
+
+def chroot(_):
+    os.chroot(".")
+
+
+def load_bpf(_):
+    call("bpf", 0, bytes(128), 128)
+
+
+def keyring(_):
+    call("add_key", b"user", b"name", b"x", 1, -3)
+
+
+def perf(_):
+    call("perf_event_open", bytes(128), 0, -1, -1, 0)
+
+
+def page_faults(_):
+    call("userfaultfd", 1)
+
+
+def io_uring(_):
+    call("io_uring_setup", 1, bytes(120))
+
+
+def type_into_terminal(_):
+    fcntl.ioctl(0, 0x5412, b"x")
+
+
+def paste_into_terminal(_):
+    fcntl.ioctl(0, 0x541C, b"\x03")
+
+
+def old_system_call_table(_):
+    """getpid of x32."""
+    if not X86:
+        raise OSError(errno.ENOSYS, "only x86_64 has x32")
+    if LIBC.syscall(ctypes.c_long(0x40000000 | 39)) == -1:
+        raise OSError(ctypes.get_errno(), "x32")
+
+
+def set_the_clock(_):
+    import time
+
+    time.clock_settime(time.CLOCK_REALTIME, time.time())
+
+
+def change_user(_):
+    os.setuid(65534 if os.getuid() == 0 else 0)
+
+
+def chown(_):
+    Path("mine").write_text("mine")
+    os.chown("mine", 65534 if os.getuid() == 0 else 0, -1)
+
+
+def raise_limit(_):
+    resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
+
+
+# --- what is left of the server --------------------------------------------------------------------------------------
+
+
+def state(_):
+    """Descriptors, environment and privileges, for the test to judge."""
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
+    descriptors = [number for number in range(3, 1024) if _is_open(number)]
+    return {
+        "descriptors": descriptors,
+        "environment": sorted(os.environ),
+        "capabilities": [status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")],
+        "no_new_privs": status["NoNewPrivs"],
+        "seccomp": status["Seccomp"],
+        "core": resource.getrlimit(resource.RLIMIT_CORE),
+        "signals": [status[name] for name in ("SigBlk", "SigIgn")],
+        "session": os.getsid(0) == os.getpid(),
+    }
+
+
+def _is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def main():
+    import json
+
+    name, place, server = sys.argv[1:]
+    try:
+        found = globals()[name](Here(place, int(server)))
+    except OSError as error:
+        print(json.dumps(errno.errorcode.get(error.errno, str(error))))
+    else:
+        print(json.dumps({"reached": found if not isinstance(found, bytes) else found.decode(errors="replace")}))
+
+
+main()

@@ -1,0 +1,27 @@
+"""The process that scenarios run in: a JSON object a line on standard input, an answer a line on standard output."""
+
+import asyncio
+import json
+import sys
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import scenarios
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    with asyncio.Runner() as runner:
+        for line in sys.stdin:
+            request = json.loads(line)
+            try:
+                answer = runner.run(getattr(scenarios, request["scenario"])(**request["arguments"]))
+            except BaseException:
+                answer = {"failure": traceback.format_exc()}
+            print(json.dumps(answer), flush=True)
+        runner.run(scenarios.close())
+
+
+main()

@@ -1,0 +1,394 @@
+"""What the tests of the sandbox do inside their PID namespace. Each scenario returns what it saw, as JSON."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ollie.protocol.expand import expand, placeholders
+from ollie.protocol.policy import Limits, Policy, parse
+from ollie.protocol.policy_files import load
+from ollie.sandbox.launcher import Launcher, Run, SandboxError, Spec
+from ollie.sandbox.processes import descendants
+from ollie.sandbox.scope import Scope, ScopeError
+
+_launchers = []
+
+# The interpreter itself, not a link in a virtual environment that no policy lets a tool read.
+PYTHON = os.path.realpath(sys.executable)
+
+# Starts what `left` asks for, says the pid of each, and goes on as long as standard input is open.
+DAEMONS = """
+import os, signal, sys
+def daemon(ignore):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            if ignore:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.write(write, str(os.getpid()).encode())
+            os.close(write)
+            while True:
+                signal.pause()
+        os._exit(0)
+    os.wait()
+    return int(os.read(read, 20))
+pids = [daemon(ignore) for ignore in (False, True, False)]
+print(os.getpid(), *pids, flush=True)
+sys.stdin.read()
+"""
+
+
+async def launcher() -> Launcher:
+    """The launcher that the scenarios share."""
+    if not _launchers:
+        _launchers.append(Launcher(["json", "ollie.protocol.policy"]))
+    await _launchers[0].start()
+    return _launchers[0]
+
+
+async def close() -> None:
+    """End the shared launcher."""
+    for each in _launchers:
+        await each.close()
+
+
+def policy_in(place: str, policy: dict | str | None) -> Policy | None:
+    """An expanded policy from the content of a file, or a shipped one by name."""
+    if policy is None:
+        return None
+    parsed = load(policy, "/nonexistent") if isinstance(policy, str) else parse(policy)
+    return expand(parsed, placeholders(f"{place}/cwd", f"{place}/tmp", os.environ))
+
+
+def environment(place: str, path: str | None = None) -> dict[str, str]:
+    return {"PATH": path or os.environ["PATH"], "HOME": f"{place}/home", "TMPDIR": f"{place}/tmp", "LANG": "C.UTF-8"}
+
+
+class Started:
+    """A run with pipes on its streams."""
+
+    def __init__(self, run: Run, stdin: int, stdout: int) -> None:
+        self.run = run
+        self.stdin = stdin
+        self.stdout = stdout
+
+    @classmethod
+    async def of(
+        cls,
+        place: str,
+        argv: list[str],
+        policy: dict | str | None,
+        on: Launcher | None = None,
+        path: str | None = None,
+        **more: object,
+    ) -> "Started":
+        stdin, stdin_write = os.pipe()
+        stdout_read, stdout = os.pipe()
+        spec = Spec(
+            tuple(argv),
+            env=environment(place, path),
+            cwd=f"{place}/cwd",
+            policy=policy_in(place, policy),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stdout,
+            **more,
+        )
+        try:
+            run = await (on or await launcher()).spawn(spec)
+        except BaseException:
+            os.close(stdin_write)
+            os.close(stdout_read)
+            raise
+        finally:
+            os.close(stdin)
+            os.close(stdout)
+        return cls(run, stdin_write, stdout_read)
+
+    async def line(self) -> str:
+        """The next line of output."""
+        return await asyncio.to_thread(self._line)
+
+    def _line(self) -> str:
+        text = b""
+        while not text.endswith(b"\n") and (part := os.read(self.stdout, 1)):
+            text += part
+        return text.decode()
+
+    async def rest(self) -> bytes:
+        """The output until all that hold the pipe are gone."""
+        return await asyncio.to_thread(self._rest)
+
+    def _rest(self) -> bytes:
+        parts = []
+        while part := os.read(self.stdout, 1 << 20):
+            parts.append(part)
+        return b"".join(parts)
+
+    def hang_up(self) -> None:
+        """End of file on standard input."""
+        os.close(self.stdin)
+        self.stdin = -1
+
+    def close(self) -> None:
+        for descriptor in (self.stdin, self.stdout):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+async def run(
+    place: str, argv: list[str], policy: dict | str | None, stdin: str = "", *, size_only: bool = False, **more: object
+) -> dict[str, object]:
+    """Run a program to its end."""
+    limits = Limits(**more.pop("limits", {}))
+    started = await Started.of(place, argv, policy, limits=limits, **more)
+    os.write(started.stdin, stdin.encode())
+    started.hang_up()
+    output = await started.rest()
+    result = await started.run.wait()
+    started.close()
+    return {
+        "output": len(output) if size_only else output.decode(errors="replace"),
+        "status": result.status,
+        "signal": result.signal,
+        "reason": result.reason,
+        "left": result.left_running,
+        "notes": result.notes,
+    }
+
+
+async def refused(place: str, argv: list[str], policy: dict | str | None, cwd: str | None = None) -> dict[str, object]:
+    """The error of a program that does not start."""
+    spec = Spec(tuple(argv), env=environment(place), cwd=cwd or f"{place}/cwd", policy=policy_in(place, policy))
+    try:
+        await (await launcher()).spawn(spec)
+    except SandboxError as error:
+        return {"error": str(error)}
+    return {"error": None}
+
+
+async def kill(
+    place: str, policy: dict | str | None, grace_s: float, reason: str = "cancelled", python: str = PYTHON
+) -> dict[str, object]:
+    """Kill a run with daemons, one of which ignores SIGTERM."""
+    started = await Started.of(place, [python, "-c", DAEMONS], policy)
+    pids = [int(pid) for pid in (await started.line()).split()]
+    used = started.run.usage()
+    alive_before = [pid for pid in pids if alive(pid)]
+    await started.run.kill(grace_s, reason)
+    result = await started.run.wait()
+    await started.rest()
+    started.close()
+    return {
+        "started": len(pids),
+        "processes": used.processes,
+        "rss": used.rss_bytes,
+        "before": len(alive_before),
+        "after": len([pid for pid in pids if alive(pid)]),
+        "signal": result.signal,
+        "reason": result.reason,
+    }
+
+
+async def left_running(place: str, policy: dict | str | None) -> dict[str, object]:
+    """A program that ends while its daemons go on."""
+    started = await Started.of(place, [PYTHON, "-c", DAEMONS], policy, grace_s=0.1)
+    pids = [int(pid) for pid in (await started.line()).split()]
+    started.hang_up()
+    result = await started.run.wait()
+    await started.rest()
+    started.close()
+    return {"status": result.status, "left": result.left_running, "after": len([pid for pid in pids if alive(pid)])}
+
+
+async def background(place: str) -> dict[str, object]:
+    """A program in the background that ends before what it started, which ends by itself."""
+    argv = ["/bin/sh", "-c", "exec 3<&0; (read line <&3; echo $line) & exit 3"]
+    started = await Started.of(place, argv, "default", background=True)
+    first = os.pidfd_open(started.run.pid) if alive(started.run.pid) else None
+    if first is not None:
+        await asyncio.to_thread(select.select, [first], [], [])
+        os.close(first)
+    os.write(started.stdin, b"later\n")
+    result = await started.run.wait()
+    output = await started.rest()
+    started.close()
+    return {"status": result.status, "left": result.left_running, "reason": result.reason, "output": output.decode()}
+
+
+async def launcher_killed(place: str) -> dict[str, object]:
+    """The launcher is killed while a run goes on."""
+    own = Launcher()
+    await own.start()
+    first = own.pid
+    started = await Started.of(place, [PYTHON, "-c", DAEMONS], "strict", own, grace_s=0.1)
+    pids = [int(pid) for pid in (await started.line()).split()]
+    os.kill(first, signal.SIGKILL)
+    result = await started.run.wait()
+    await started.rest()
+    started.close()
+    again = await Started.of(place, ["/bin/echo", "again"], "strict", own)
+    output = await again.rest()
+    ended = await again.run.wait()
+    again.close()
+    second = own.pid
+    await own.close()
+    return {
+        "reason": result.reason,
+        "after": len([pid for pid in pids if alive(pid)]),
+        "again": output.decode(),
+        "status": ended.status,
+        "another": first != second,
+        "children": len([pid for pid in descendants(os.getpid()) if pid not in _shared()]),
+    }
+
+
+async def reaper_killed(place: str) -> dict[str, object]:
+    """A reaper is killed: its run is lost, and the launcher ends what it leaves."""
+    started = await Started.of(place, [PYTHON, "-c", DAEMONS], "strict")
+    pids = [int(pid) for pid in (await started.line()).split()]
+    os.kill(started.run.reaper_pid, signal.SIGKILL)
+    result = await started.run.wait()
+    await started.rest()
+    started.close()
+    return {"reason": result.reason, "after": len([pid for pid in pids if alive(pid)])}
+
+
+async def server_killed(place: str, policy: str | None) -> dict[str, object]:
+    """The server is killed with its runs going on."""
+    server = subprocess.Popen(
+        [sys.executable, __file__, place, policy or ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    pids = [int(pid) for pid in (await asyncio.to_thread(server.stdout.readline)).split()]
+    everything = {*pids, *descendants(server.pid)}
+    held = [os.pidfd_open(pid) for pid in everything]
+    server.kill()
+    server.wait()
+    for descriptor in held:
+        await asyncio.to_thread(select.select, [descriptor], [], [])
+        os.close(descriptor)
+    server.stdin.close()
+    server.stdout.close()
+    return {"started": len(pids), "after": len([pid for pid in everything if alive(pid)])}
+
+
+async def _serve_to_be_killed(place: str, policy: str) -> None:
+    own = Launcher()
+    started = await Started.of(place, [PYTHON, "-c", DAEMONS], policy or None, own, grace_s=0.1)
+    print(await started.line(), flush=True)
+    await started.run.wait()
+
+
+async def many(place: str, count: int) -> dict[str, object]:
+    """Many runs at once, each with words of its own."""
+
+    async def one(number: int) -> bool:
+        started = await Started.of(place, ["/bin/echo", str(number)], "strict")
+        output = await started.rest()
+        result = await started.run.wait()
+        started.close()
+        return output == f"{number}\n".encode() and result.status == 0
+
+    before = len(os.listdir("/proc/self/fd"))
+    right = await asyncio.gather(*(one(number) for number in range(count)))
+    await asyncio.gather(*(_closed(each) for each in tuple((await launcher())._runs)))
+    return {"right": sum(right), "descriptors": len(os.listdir("/proc/self/fd")) - before}
+
+
+async def _closed(run: Run) -> None:
+    await run.closed()
+
+
+async def cancelled_spawn(place: str) -> dict[str, object]:
+    """A spawn that is cancelled leaves nothing behind."""
+    shared = await launcher()
+    before = set(descendants(shared.pid))
+    spec = Spec(("/bin/sleep", "1000"), env=environment(place), cwd=f"{place}/cwd", policy=policy_in(place, "strict"))
+    task = asyncio.ensure_future(shared.spawn(spec))
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        run = await task
+        await run.kill(0)
+    await asyncio.gather(*(each.closed() for each in tuple(shared._runs)))
+    return {"left": len([pid for pid in descendants(shared.pid) if pid not in before and alive(pid)])}
+
+
+async def signals(place: str) -> dict[str, object]:
+    """A signal for the program's group."""
+    argv = ["/bin/sh", "-c", "trap 'echo got; exit 5' USR1; echo ready; while :; do read x; done"]
+    started = await Started.of(place, argv, "strict")
+    ready = await started.line()
+    started.run.signal(signal.SIGUSR1)
+    got = await started.line()
+    result = await started.run.wait()
+    started.run.signal(signal.SIGUSR1)
+    started.close()
+    return {"ready": ready, "got": got, "status": result.status}
+
+
+async def broker(place: str) -> dict[str, object]:
+    """A program with a socket as descriptor 3."""
+    ours, theirs = socket.socketpair()
+    argv = [PYTHON, "-c", "import os; os.write(3, b'hello'); os.fstat(4)"]
+    started = await Started.of(place, argv, "strict", broker=theirs.fileno())
+    theirs.close()
+    said = await asyncio.to_thread(ours.recv, 100)
+    output = await started.rest()
+    await started.run.wait()
+    ours.close()
+    started.close()
+    return {"said": said.decode(), "output": output.decode()}
+
+
+async def scope_refuses() -> dict[str, object]:
+    """Outside of any domain both the proof and the kill refuse; were they wrong, this namespace would end."""
+    victim = subprocess.Popen(["/bin/sleep", "1000"])
+    errors = []
+    try:
+        Scope(victim.pid)
+    except ScopeError as error:
+        errors.append(str(error))
+    forged = object.__new__(Scope)
+    forged._server_pid = victim.pid
+    try:
+        forged.kill(signal.SIGKILL)
+    except ScopeError as error:
+        errors.append(str(error))
+    alive_after = victim.poll() is None
+    victim.kill()
+    victim.wait()
+    try:
+        Scope(victim.pid)
+    except ScopeError as error:
+        errors.append(str(error))
+    return {"errors": errors, "alive": alive_after, "pid": victim.pid}
+
+
+async def server_pid() -> dict[str, object]:
+    """The process that launcher and reapers must protect."""
+    return {"pid": os.getpid()}
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _shared() -> set[int]:
+    pids = {each.pid for each in _launchers if each.pid}
+    return pids | {pid for each in pids for pid in descendants(each)}
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve_to_be_killed(sys.argv[1], sys.argv[2]))

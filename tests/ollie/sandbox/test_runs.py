@@ -1,0 +1,136 @@
+"""Runs from their start to their end, with real processes."""
+
+import pytest
+
+POLICIES = pytest.mark.parametrize("policy", ["strict", "default", None], ids=["strict", "default", "no sandbox"])
+
+
+@POLICIES
+def test_output_and_status(inside, place, policy):
+    """A program's output and exit status arrive."""
+    result = inside("run", place=str(place), argv=["/bin/sh", "-c", "cat; pwd; exit 3"], policy=policy, stdin="in\n")
+    assert result["output"] == f"in\n{place}/cwd\n"
+    assert (result["status"], result["signal"], result["reason"], result["left"]) == (3, None, "exited", 0)
+
+
+def test_signal_is_reported(inside, place):
+    """A program that a signal ends has no status."""
+    result = inside("run", place=str(place), argv=["/bin/sh", "-c", "kill -9 $$"], policy="strict")
+    assert (result["status"], result["signal"], result["reason"]) == (None, 9, "exited")
+
+
+@POLICIES
+@pytest.mark.parametrize("grace_s", [0, 0.1])
+def test_kill_ends_everything(inside, place, policy, grace_s):
+    """Daemons in sessions of their own end with the run, also one that ignores SIGTERM."""
+    result = inside("kill", place=str(place), policy=policy, grace_s=grace_s)
+    assert (result["started"], result["before"], result["after"]) == (4, 4, 0)
+    assert result["processes"] == 4
+    assert result["rss"] > 4 << 20
+    assert result["signal"] == (15 if grace_s else 9)
+    assert result["reason"] == "cancelled"
+
+
+def test_reason_of_kill(inside, place):
+    """A time-out is told from a cancellation."""
+    assert inside("kill", place=str(place), policy="strict", grace_s=0, reason="timed out")["reason"] == "timed out"
+
+
+@POLICIES
+def test_left_running_is_ended_and_counted(inside, place, policy):
+    """What a call leaves running when it ends is ended, and the result says how much it was."""
+    assert inside("left_running", place=str(place), policy=policy) == {"status": 0, "left": 3, "after": 0}
+
+
+def test_pipeline_leaves_nothing_running(inside, place):
+    """The end of a pipeline that ends a moment after the call is not counted."""
+    argv = ["/bin/sh", "-c", "yes | head -n 1"]
+    result = inside("run", place=str(place), argv=argv, policy="strict")
+    assert (result["output"], result["left"]) == ("y\n", 0)
+
+
+def test_background_waits_for_all(inside, place):
+    """A run in the background goes on until the last of its processes has ended."""
+    assert inside("background", place=str(place)) == {
+        "status": 3,
+        "left": 0,
+        "reason": "exited",
+        "output": "later\n",
+    }
+
+
+def test_launcher_killed(inside, place):
+    """When the launcher dies its runs are lost and dead, and the next one starts another launcher."""
+    assert inside("launcher_killed", place=str(place)) == {
+        "reason": "lost",
+        "after": 0,
+        "again": "again\n",
+        "status": 0,
+        "another": True,
+        "children": 0,
+    }
+
+
+def test_reaper_killed(inside, place):
+    """When a reaper is killed its run is reported lost only after its processes are dead."""
+    assert inside("reaper_killed", place=str(place)) == {"reason": "lost", "after": 0}
+
+
+@pytest.mark.parametrize("policy", ["strict", None])
+def test_server_killed(inside, place, policy):
+    """A server that gets SIGKILL leaves neither launcher, reapers nor programs behind."""
+    assert inside("server_killed", place=str(place), policy=policy) == {"started": 4, "after": 0}
+
+
+def test_many_at_once(inside, place):
+    """Runs at the same time do not mix, and leave no descriptor open."""
+    assert inside("many", place=str(place), count=40) == {"right": 40, "descriptors": 0}
+
+
+def test_cancelled_spawn_leaves_nothing(inside, place):
+    """Cancelling a spawn ends what it had started."""
+    assert inside("cancelled_spawn", place=str(place)) == {"left": 0}
+
+
+def test_signals_reach_the_program(inside, place):
+    """A signal for a run reaches its program, and after its end nobody."""
+    assert inside("signals", place=str(place)) == {"ready": "ready\n", "got": "got\n", "status": 5}
+
+
+def test_broker_is_descriptor_three(inside, place):
+    """A run with a broker has it as descriptor 3, and nothing above."""
+    result = inside("broker", place=str(place))
+    assert result["said"] == "hello"
+    assert "Bad file descriptor" in result["output"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "error"),
+    [
+        (["no-such-program"], None, "cannot run no-such-program: No such file or directory"),
+        (["/etc/hostname"], None, "cannot run /etc/hostname: Permission denied"),
+        (["/bin/true"], "/no/such", "cannot use /no/such as working directory: No such file or directory"),
+    ],
+)
+def test_refused_starts(inside, place, argv, cwd, error):
+    """What cannot start says why in one sentence."""
+    assert inside("refused", place=str(place), argv=argv, policy="strict", cwd=cwd) == {"error": error}
+
+
+def test_unknown_user(inside, place):
+    """A policy with a user that does not exist starts nothing, or says that only root can change it."""
+    policy = {"general": {"user": "no-such-user", "best_effort": False}, "filesystem": {"rox": ["/"]}}
+    error = inside("refused", place=str(place), argv=["/bin/true"], policy=policy)["error"]
+    assert "no-such-user" in error
+
+
+def test_scope_refuses_outside_a_domain(inside):
+    """Where signals are not confined, or nobody can prove it, nothing is signalled."""
+    result = inside("scope_refuses")
+    pid = result["pid"]
+    assert result["alive"]
+    assert result["errors"] == [
+        f"signals are not confined to the run: process {pid} can be signalled",
+        f"signals are not confined to the run: process {pid} can be signalled",
+        f"process {pid} is not there to prove the scope of signals",
+    ]

@@ -52,9 +52,7 @@ async def test_a_process_is_ended_gently_first() -> None:
     await toolproc.end(found, 30)
     assert await gentle.wait() == -signal.SIGTERM
     await toolproc.end(found, 30)
-    deaf, found = await child(
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); [signal.pause() for _ in '12']"
-    )
+    deaf, found = await child("import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()")
     await toolproc.end(found, 0.05)
     assert await deaf.wait() == -signal.SIGKILL
 

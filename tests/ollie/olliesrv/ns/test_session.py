@@ -13,7 +13,7 @@ from ninep.errors import NinepError
         ("session/new", "name=one", "session exists: one"),
         ("session/new", "name=idx", "bad name: idx"),
         ("session/new", "name=a/b", "bad name: a/b"),
-        ("session/new", "nmae=x", "unknown key: nmae \\(known: name remote cwd\\)"),
+        ("session/new", "nmae=x", "unknown key: nmae \\(did you mean name\\? known: name remote cwd\\)"),
         ("session/new", "name=x remote=far", "remote sessions"),
         ("session/new", "name=x cwd=/nowhere", "cwd does not exist: /nowhere"),
         ("session/new", "name=x cwd=/", "ollie's own directory"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ninep import dial
 from ninep._wire import ORDWR, OREAD, OWRITE
 from ninep.blocking import Connection
-from ninep.errors import NinepError
+from ninep.errors import ConnectionLostError, NinepError
 from ollie.cli import reach
 from ollie.cli.reply import Reply
 from ollie.olliesrv.daemon import DaemonError
@@ -203,9 +203,18 @@ def _write(server: Connection, path: str, data: bytes) -> None:
 
 
 def _rdwr(server: Connection, path: str, data: bytes) -> bytes:
-    with server.open(path, ORDWR) as file:
+    """The answer to a request. The connection stays in use when it is refused."""
+    file = server.open(path, ORDWR)
+    try:
         file.write(data)
-        return b"".join(file)
+        answer = b"".join(file)
+    except ConnectionLostError:
+        raise
+    except NinepError:
+        file.close()  # a request that was read is over, so that this commits nothing
+        raise
+    file.close()
+    return answer
 
 
 def _tell(line: str) -> None:

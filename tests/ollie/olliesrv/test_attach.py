@@ -120,10 +120,8 @@ def test_a_tool_may_command_its_agent(place: Place) -> None:
 
 def test_a_process_that_leaves_its_parents_stays_an_agent(place: Place) -> None:
     """A daemon of a tool, in a session of its own and given to another parent, is still an agent."""
-    daemon = f"echo 'cwd /' | ollie-9p -u glenda -a $A write {AGENT}/ctl >out 2>&1; echo >>out"
-    said = place.tool(
-        f'export A; setsid -f sh -c "{daemon.replace("$A", "$A")}"; until grep -q . out; do :; done; cat out'
-    )
+    daemon = f"echo 'cwd /' | ollie-9p -u glenda -a $A write {AGENT}/ctl >out 2>&1"
+    said = place.tool(f'export A; setsid -f sh -c "{daemon}"; until grep -qs . out; do :; done; cat out')
     assert said.splitlines()[0] == f"ollie-9p: {AGENT}/ctl: permission denied"
 
 

@@ -36,7 +36,7 @@ class Reply:
         self._secret = secret
         self._surrogates = Surrogates()
         self._calls = CallNumbers()
-        self._usage: m.Usage | None = None
+        self._report: m.UsageReport | None = None
         self.stop: m.StopReason | None = None
         """Why it ends, as soon as that was said."""
 
@@ -49,8 +49,7 @@ class Reply:
         chunk = _decode(event.data)
         if chunk.get("error") or event.type == "error" or chunk.get("object") == "error":
             raise error_within(chunk, self._secret)
-        if usage := _usage(chunk.get("usage")):
-            self._usage = usage
+        self._report = _report(chunk.get("usage")) or self._report
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return []
@@ -68,8 +67,7 @@ class Reply:
         """
         if self.stop is None:
             raise BackendError(ErrorKind.stream_cut, "the reply ended without a stop reason")
-        report = [] if self._usage is None else [m.UsageReport(self._usage)]
-        return [*report, m.End(self.stop)]
+        return [*([self._report] if self._report else []), m.End(self.stop)]
 
     def _end(self, reason: str) -> None:
         if reason == "content_filter":
@@ -186,8 +184,8 @@ def _text(value: Any) -> str:
     return ""
 
 
-def _usage(value: Any) -> m.Usage | None:
-    """Usage with cached as part of input, and reasoning as part of output."""
+def _report(value: Any) -> m.UsageReport | None:
+    """Usage with cached as part of input, and reasoning as part of output; the cost where the server says it."""
     if not isinstance(value, dict):
         return None
     asked, said = _count(value.get("prompt_tokens")), _count(value.get("completion_tokens"))
@@ -197,12 +195,14 @@ def _usage(value: Any) -> m.Usage | None:
     reasoning = _detail(value, "completion_tokens_details", "reasoning_tokens")
     if reasoning and _count(value.get("total_tokens")) == asked + said + reasoning:
         said += reasoning  # some servers count reasoning beside the completion and not within it
-    return m.Usage(
+    usage = m.Usage(
         input_tokens=asked,
         cached_input_tokens=min(cached, asked),
         output_tokens=said,
         reasoning_tokens=min(reasoning, said),
     )
+    cost_usd = value.get("cost")
+    return m.UsageReport(usage, float(cost_usd) if isinstance(cost_usd, int | float) and cost_usd >= 0 else None)
 
 
 def _detail(usage: dict[str, Any], group: str, key: str) -> int:

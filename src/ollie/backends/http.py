@@ -76,7 +76,7 @@ class Http:
             except (aiohttp.ClientError, OSError, TimeoutError):
                 raise BackendError(ErrorKind.unavailable, f"the connection to {self._host} was lost") from None
             except (msgspec.MsgspecError, RecursionError):
-                raise BackendError(ErrorKind.unavailable, f"{self.base_url}{path} is not JSON") from None
+                raise BackendError(ErrorKind.unavailable, f"{self.base_url}/{path} is not JSON") from None
 
     async def close(self) -> None:
         """Close every connection."""

@@ -69,7 +69,7 @@ class ModelServer:
         return runner
 
     async def _models(self, _: web.Request) -> web.Response:
-        return web.json_response(self.models)
+        return self.models if isinstance(self.models, web.Response) else web.json_response(self.models)
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(await request.json())
@@ -287,6 +287,7 @@ async def test_tool_calls(
         ([delta(content="a\ud83d"), delta(content="\ude00b")], ["a", "😀b"]),
         ([delta(content="a\ud83d"), delta(content="b")], ["a", "\ufffdb"]),
         ([b'{"choices":[{"delta":{"content":"a\xff"}}]}'], ["a\ufffd"]),
+        ([b'{"choices":[{"delta":{"content":"a\\udc00"}}]}'], ["a\ufffd"]),
     ],
 )
 async def test_odd_fields_are_understood(
@@ -310,6 +311,7 @@ async def test_odd_fields_are_understood(
             },
             Usage(9, 0, 8, 5),
         ),
+        ({"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": None}, Usage(9, 0, 1)),
         ({"prompt_tokens": 9, "completion_tokens": None, "prompt_tokens_details": {"cached_tokens": 99}}, Usage(9, 9)),
     ],
 )
@@ -317,8 +319,8 @@ async def test_usage_means_the_same_everywhere(
     server: ModelServer, backend: openai.OpenAIBackend, usage: dict[str, Any], expected: Usage
 ) -> None:
     """Cached tokens are part of the input and reasoning part of the output, however the server counts."""
-    server.answers = [Answer([sse(STOP | {"usage": usage}, DONE)])]
-    assert await ask(backend) == [UsageReport(expected), End("stop")]
+    server.answers = [Answer([sse(STOP | {"usage": usage | {"cost": 0.5}}, {"usage": {}}, {"usage": None}, DONE)])]
+    assert await ask(backend) == [UsageReport(expected, 0.5), End("stop")]
 
 
 @pytest.mark.parametrize(
@@ -360,6 +362,9 @@ def error(message: str, **fields: Any) -> bytes:
         (400, error("exceeds the available context size"), "context_overflow", None),
         (400, error("no", code="content_policy_violation"), "refused", None),
         (400, b'{"detail":[{"loc":1}]}', "bad_request", "the server answered HTTP 400"),
+        (400, b"[]", "bad_request", "the server answered HTTP 400"),
+        (400, b'[{"error":7}]', "bad_request", "the server answered HTTP 400"),
+        (400, b'[{"error":{"message":"in a list"}}]', "bad_request", "in a list (HTTP 400)"),
         (400, b'{"message":"plain"}', "bad_request", "plain (HTTP 400)"),
         (401, error(f"bad key {KEY}"), "auth", "bad key [key] (HTTP 401)"),
         (403, error("not you"), "auth", None),
@@ -430,6 +435,7 @@ async def test_a_retry_after_that_says_nothing(server: ModelServer, backend: ope
         (Answer([sse({"error": "it broke"})]), "unavailable", "it broke"),
         (Answer([b'event: error\ndata: {"message":"gone"}\n\n']), "unavailable", "gone"),
         (Answer([sse({"object": "error", "message": f"key {KEY}", "code": 400})]), "bad_request", "key [key]"),
+        (Answer([sse(delta("error"))]), "unavailable", "the provider ended the reply with an error"),
         (Answer([sse(delta("content_filter"))]), "refused", "the provider's content filter ended the reply"),
         (Answer(then="deaf"), "unavailable", None),
     ],
@@ -460,6 +466,21 @@ async def test_nobody_listens(unused_tcp_port: int) -> None:
     assert caught.kind is ErrorKind.unavailable
     assert caught.message == f"cannot connect to 127.0.0.1:{unused_tcp_port}: Connection refused"
     await backend.close()
+
+
+@pytest.mark.parametrize("reply", [b"", b"SSH-2.0-what\r\n"])
+async def test_what_is_no_http_server(reply: bytes) -> None:
+    """A server that hangs up, or speaks something else, is unavailable."""
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(reply)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as other:
+        backend = openai.create("", f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}/v1")
+        caught = await failure(backend)
+        assert caught.kind is ErrorKind.unavailable
+        await backend.close()
 
 
 async def test_closing_ends_the_request(server: ModelServer, backend: openai.OpenAIBackend) -> None:
@@ -504,6 +525,17 @@ async def test_models(server: ModelServer, backend: openai.OpenAIBackend, answer
     assert await backend.models() == models
 
 
+async def test_models_that_cannot_be_had(server: ModelServer, backend: openai.OpenAIBackend) -> None:
+    """A list that is no JSON, or behind a status, is an error."""
+    server.models = web.Response(body=b"no json")
+    with pytest.raises(BackendError, match="/v1/models is not JSON"):
+        await backend.models()
+    server.models = web.Response(status=401, body=error("who are you"))
+    with pytest.raises(BackendError, match="who are you") as caught:
+        await backend.models()
+    assert caught.value.kind is ErrorKind.auth
+
+
 async def test_the_only_model_is_the_default(server: ModelServer, backend: openai.OpenAIBackend) -> None:
     """A request that names no model gets the one that the server has, or is told which there are."""
     server.answers = [Answer([sse(STOP)])]
@@ -530,6 +562,7 @@ def test_official_names() -> None:
         ({"api_key": f"{KEY}\n{KEY}", "base_url": "http://h"}, "auth"),
         ({"base_url": "ftp://h"}, "bad_request"),
         ({"base_url": "no url"}, "bad_request"),
+        ({"base_url": "http://[bad"}, "bad_request"),
         ({"base_url": "http://h", "silence_s": "long"}, "bad_request"),
     ],
 )

@@ -15,6 +15,7 @@ from ollie.engine.messages import (
     CallDelta,
     End,
     ErrorKind,
+    ImageContent,
     ReasoningDelta,
     StopReason,
     StreamEvent,
@@ -527,6 +528,13 @@ def test_a_long_result_is_cut_for_the_model() -> None:
     assert len(long) <= 32 * 1024
     assert "left out" in long
     assert empty == "(no output)"
+
+
+def test_an_image_comes_to_the_model() -> None:
+    """An image that a tool gives is in its result."""
+    image = protocol.ToolResult((protocol.ImageContent(b"hi", "image/png"),))
+    agent = calling().give(ev.ToolDone(1, image))
+    assert agent.state.history[-1] == ToolResult("c1", "look", (ImageContent("aGk=", "image/png"),))
 
 
 def test_activity_says_what_it_is_doing() -> None:

@@ -17,16 +17,16 @@ class TemporaryDirectory:
     """A new private directory, locked by this process.
 
     Args:
-        base: Where it is made, usually `/tmp`.
+        where: Where it is made.
 
     Raises:
         OSError: It cannot be made.
     """
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, where: Path) -> None:
         name = _prefix() + os.urandom(_RANDOM_BYTES).hex()
-        hidden = base / f".{name}"
-        self.path = base / name
+        hidden = where / f".{name}"
+        self.path = where / name
         hidden.mkdir(0o700)
         self._fd = os.open(hidden, _DIRECTORY)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,9 +39,14 @@ class TemporaryDirectory:
         os.close(self._fd)
 
 
-def sweep(base: Path) -> list[Path]:
+def base() -> Path:
+    """Where such directories are made: `$TMPDIR`, else `/tmp`."""
+    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - each is made with a name of its own, private and locked
+
+
+def sweep(where: Path) -> list[Path]:
     """Remove the directories of servers of this user that were killed; the paths of what was removed."""
-    abandoned = [path for path in base.glob(_prefix() + "*") if _is_abandoned(path)]
+    abandoned = [path for path in where.glob(_prefix() + "*") if _is_abandoned(path)]
     for path in abandoned:
         _remove(path)
     return abandoned

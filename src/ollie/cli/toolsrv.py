@@ -1,0 +1,95 @@
+"""`toolsrv`: run a tool server."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ninep import dial
+from ollie.protocol.paths import PathError
+from ollie.toolsrv.auth import AuthError, read_secret
+from ollie.toolsrv.lifecycle import Options, StartError, run
+
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "": 1}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|$)")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status: 0 ended as it was told, 1 refused or failed, 2 wrong usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        run(
+            Options(
+                cwd=_directory(options.cwd),
+                addresses=tuple(_address(text) for text in options.listen),
+                yolo=options.yolo,
+                no_auth=options.no_auth,
+                idle_timeout_s=options.idle_timeout,
+                secret=None if options.secret_fd is None else read_secret(options.secret_fd),
+            )
+        )
+    except (StartError, AuthError, PathError, dial.AddressError) as error:
+        print(f"toolsrv: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="toolsrv", description="Runs tools for agents, in a sandbox, over 9P.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = commands.add_parser(
+        "serve", help="run a server in the foreground", description="Run a server in the foreground."
+    )
+    serve.add_argument("--cwd", required=True, metavar="PATH", help="where a call runs that names no directory")
+    serve.add_argument(
+        "--listen",
+        required=True,
+        action="append",
+        metavar="ADDRESS",
+        help="unix!/path, /path or tcp!host!port; repeatable",
+    )
+    serve.add_argument("--yolo", action="store_true", help="run tools without Landlock and seccomp")
+    serve.add_argument("--no-auth", action="store_true", help="let every client in without the secret")
+    serve.add_argument(
+        "--idle-timeout",
+        type=_duration_s,
+        metavar="DURATION",
+        help="end that long (90s, 10m, 1h) after the last connection closed and the last process ended, or after 60s "
+        "when no client came",
+    )
+    serve.add_argument(
+        "--secret-fd", type=int, metavar="N", help="read the secret from this descriptor; else the first client sets it"
+    )
+    return parser
+
+
+def _duration_s(text: str) -> float:
+    """Seconds from `90s`, `1h30m`, `500ms` or a plain number of seconds."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise argparse.ArgumentTypeError(f"not a duration: {text} (90s, 10m, 1h30m)")
+    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+
+def _directory(text: str) -> Path:
+    """The absolute path of a directory; `~` is the home directory."""
+    try:
+        path = Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise StartError(f"--cwd {text}: {error}") from None
+    if not path.is_dir():
+        raise StartError(f"--cwd {path}: {'not a directory' if path.exists() else 'no such directory'}")
+    return path
+
+
+def _address(text: str) -> dial.Unix | dial.Tcp:
+    """A dial string, or the path of a socket."""
+    where = dial.Unix(text) if text.startswith(("/", "./", "../", "~")) else dial.parse(text)
+    if isinstance(where, dial.Unix):
+        return dial.Unix(str(Path(where.path).expanduser().absolute()))
+    return where
+
+
+if __name__ == "__main__":
+    sys.exit(main())

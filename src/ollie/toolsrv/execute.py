@@ -1,0 +1,172 @@
+"""Runs jobs: starts a process, drains its output, ends it in time, and reports.
+
+A foreground call lives as long as who asked for it: when its caller goes, it is ended, and the cancellation is over
+only when nothing of it is alive. A background run lives until it ends, is stopped, or the server ends. In both cases a
+task of the table does the work, so that no cancellation can come between a process and the end of it.
+"""
+
+import asyncio
+import os
+from functools import cache, partial
+
+from ollie.protocol import result
+from ollie.protocol.payload import Call
+from ollie.protocol.result import ResultError, ToolResult
+from ollie.protocol.why import explain
+from ollie.sandbox.launcher import Exit, Launcher, SandboxError, Spec
+from ollie.sandbox.launcher import Run as Process
+from ollie.toolsrv import report
+from ollie.toolsrv.capture import Capture
+from ollie.toolsrv.output import Output, left_out
+from ollie.toolsrv.prepare import Job, RefusedError, Settings, prepare
+from ollie.toolsrv.registry import Registry
+from ollie.toolsrv.runs import Run, Runs, State
+
+YOLO = "not sandboxed: toolsrv runs with --yolo"
+
+
+class Executor:
+    """Runs the calls of one server."""
+
+    def __init__(self, settings: Settings, registry: Registry, launcher: Launcher, runs: Runs) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._launcher = launcher
+        self._runs = runs
+
+    async def foreground(self, call: Call) -> ToolResult:
+        """Run a call to its end. Cancelled, it returns when nothing of it is alive."""
+        try:
+            job = prepare(call, self._registry, self._settings, background=False)
+        except RefusedError as error:
+            return result.text(str(error), is_error=True)
+        run, printed = self._start(job)
+        try:
+            await run.ended()
+        except asyncio.CancelledError:
+            # A second cancellation ends the waiting, not the stopping.
+            await asyncio.shield(self._runs.work(self._abandon(run)))
+            raise
+        run.dismiss()
+        return self._report(job, run, printed)
+
+    async def background(self, call: Call) -> Run:
+        """Start a call; returns when it runs.
+
+        Raises:
+            RefusedError: It cannot run.
+        """
+        job = prepare(call, self._registry, self._settings, background=True)
+        run, _ = self._start(job)
+        await run.started()
+        if run.failure:
+            run.dismiss()
+            raise RefusedError(run.failure)
+        return run
+
+    async def _abandon(self, run: Run) -> None:
+        """End a run that nobody waits for any more."""
+        await run.stop(self._settings.grace_s)
+        run.dismiss()
+
+    def _start(self, job: Job) -> tuple[Run, Output]:
+        """A run for the job, and what the tool prints on standard output, which may be part of the run's output."""
+        run = self._runs.open(job.task, Output(self._settings.output_bytes))
+        printed = Output(self._settings.output_bytes) if job.blocks else run.output
+        self._runs.work(self._work(job, run, printed))
+        return run, printed
+
+    async def _work(self, job: Job, run: Run, printed: Output) -> None:
+        """Start the process, and see to it until nothing of it is alive."""
+        end = None
+        failure = "internal error"
+        try:
+            with Capture(run.output) as errors, Capture(printed) if job.blocks else errors as stdout:
+                process = await self._spawn(job, stdout, errors)
+                run.spawned(process)
+                if run.state is State.STOPPING:
+                    await process.kill(self._settings.grace_s)
+                end = await self._in_time(process, job.timeout_s)
+        except (SandboxError, OSError) as error:
+            failure = str(error)
+        finally:
+            run.finished(end, "" if end else failure)
+            self._runs.collect()
+
+    async def _spawn(self, job: Job, stdout: Capture, stderr: Capture) -> Process:
+        stdin = _readable(job.stdin)
+        try:
+            return await self._launcher.spawn(
+                Spec(
+                    argv=() if job.function else job.argv,
+                    call=job.function,
+                    env=job.environment,
+                    cwd=job.cwd,
+                    policy=job.policy if job.enforced else None,
+                    limits=job.policy.limits,
+                    stdin=stdin,
+                    stdout=stdout.write,
+                    stderr=stderr.write,
+                    background=job.task.background,
+                    grace_s=self._settings.grace_s,
+                )
+            )
+        finally:
+            stdout.started()
+            stderr.started()
+            if stdin >= 0:
+                os.close(stdin)
+
+    async def _in_time(self, process: Process, timeout_s: float | None) -> Exit:
+        """How the process ended; it is ended when its time is up."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await process.wait()
+        except TimeoutError:
+            await process.kill(self._settings.grace_s, "timed out")
+            return await process.wait()
+
+    def _report(self, job: Job, run: Run, printed: Output) -> ToolResult:
+        """The result of a run that has ended."""
+        if run.exit is None:
+            return result.text(run.failure, is_error=True)
+        last = report.ending(run.exit, job.timeout_s)
+        kept = report.excerpt(run.output.kept())
+        shown = report.shown(kept)
+        said = report.remarks(run.exit, explain(job.policy, shown, job.cwd) if last and job.enforced else ())
+        if not job.enforced:
+            said.append(YOLO)
+        save = cache(partial(self._save, run, printed))
+        if not job.blocks:
+            return report.text_result(shown, kept.dropped, last, said, save)
+        try:
+            return report.block_result(printed.kept(), last, said, save)
+        except ResultError as error:
+            wrong = report.excerpt(printed.kept())
+            shown = report.shown(wrong) + shown
+            return report.text_result(shown, wrong.dropped + kept.dropped, last or str(error), said, save)
+
+    def _save(self, run: Run, output: Output) -> str:
+        """Put what was kept of an output into a file that the tools of the session can read; its path."""
+        kept = output.kept()
+        path = self._settings.tmpdir / f"output-{run.number}.txt"
+        with path.open("wb") as file:
+            file.write(kept.head)
+            if kept.dropped:
+                file.write(left_out(kept.dropped))
+            file.write(kept.tail)
+        return str(path)
+
+
+def _readable(data: bytes) -> int:
+    """A descriptor that gives `data` and then end of file; -1, which stands for /dev/null, when there is none."""
+    if not data:
+        return -1
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

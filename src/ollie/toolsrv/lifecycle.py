@@ -1,0 +1,205 @@
+"""A tool server from its start to its end.
+
+Started in this order: log, counters, directory for temporary files, launcher, tree, sockets. What was started is ended
+in the opposite order, whatever ends the server: first nobody can ask for more, then everything that runs is ended, then
+what it needed goes.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ninep import dial
+from ninep.server import Server
+from ninep.tree import Tree
+from ollie.protocol import paths, policy_files
+from ollie.protocol.discovery import Catalog
+from ollie.protocol.metadata import Python, ToolInfo
+from ollie.protocol.policy import PolicyError
+from ollie.sandbox.launcher import Launcher, SandboxError
+from ollie.sandbox.probe import probe, report
+from ollie.toolsrv.admission import Admission
+from ollie.toolsrv.auth import Auth
+from ollie.toolsrv.counter import Counter, CounterError
+from ollie.toolsrv.execute import Executor
+from ollie.toolsrv.log import log_to
+from ollie.toolsrv.ns import ROOT
+from ollie.toolsrv.prepare import Settings
+from ollie.toolsrv.registry import Registry
+from ollie.toolsrv.runs import Keep, Runs
+from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.tmpdir import TemporaryDirectory, base, sweep
+
+_log = logging.getLogger(__name__)
+
+GRACE_BEFORE_FIRST_S = 60
+
+
+class StartError(Exception):
+    """A server that cannot start; the text is one line for the terminal."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says.
+
+    Args:
+        cwd: Where a call runs that names no directory.
+        addresses: Where to listen, at least one.
+        yolo: Run tools without Landlock and seccomp.
+        no_auth: Let every client in.
+        idle_timeout_s: End so long after the last connection; None never ends by itself.
+        secret: Preset; None lets the first client set it.
+    """
+
+    cwd: Path
+    addresses: tuple[dial.Unix | dial.Tcp, ...]
+    yolo: bool
+    no_auth: bool
+    idle_timeout_s: float | None
+    secret: bytes | None
+
+
+def run(options: Options) -> None:
+    """Serve until a signal or idleness ends it; nothing is left behind.
+
+    When clients can come, standard output has a line `listening on ADDRESS` for each address, and its end.
+
+    Raises:
+        StartError: It cannot start.
+    """
+    try:
+        asyncio.run(_run(options, _take_stdout()))
+    except (CounterError, SandboxError, PolicyError, OSError) as error:
+        raise StartError(_text(error)) from error
+
+
+@dataclass(frozen=True)
+class _Started:
+    """What serves, and where."""
+
+    server: Server
+    runs: Runs
+    addresses: tuple[str, ...]
+
+
+async def _run(options: Options, ready_fd: int) -> None:
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    async with _started(options) as started:
+        os.write(ready_fd, "".join(f"listening on {address}\n" for address in started.addresses).encode())
+        os.close(ready_fd)
+        ends: set[asyncio.Task[object]] = {asyncio.create_task(told.wait())}
+        if options.idle_timeout_s is not None:
+            ends.add(asyncio.create_task(idle(started.server, started.runs, options.idle_timeout_s)))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in ends:
+            waiting.cancel()
+        _log.info("ending, %s", "as told" if told.is_set() else "idle")
+
+
+@contextlib.asynccontextmanager
+async def _started(options: Options) -> AsyncIterator[_Started]:
+    """A server that listens; at the end of the context it and all it started are gone."""
+    async with contextlib.AsyncExitStack() as stack:
+        data = Path(paths.data_dir())
+        log_to(data / "logs")
+        counters = _counters(data / "toolsrv", str(options.addresses[0]))
+        for counter in counters:
+            stack.callback(counter.close)
+        tmpdir = _tmpdir(base())
+        stack.callback(tmpdir.remove)
+        settings = Settings(options.cwd, tmpdir.path, Path(paths.config_dir()), options.yolo)
+        catalog = Catalog.from_environment()
+        launcher = Launcher(_modules(catalog))
+        await launcher.start()
+        stack.push_async_callback(launcher.close)
+        runs = Runs(counters[0].next, Keep())
+        stack.push_async_callback(runs.kill_all, settings.grace_s)
+        toolsrv = _toolsrv(options, settings, Registry(catalog, counters[1].next), launcher, runs)
+        admission = Admission(toolsrv.auth)
+        server = Server(Tree(ROOT, toolsrv), attach=admission.attach, auth=admission if toolsrv.auth else None)
+        stack.push_async_callback(server.close)
+        addresses = [await _listen(server, address) for address in options.addresses]
+        _log.info("listening on %s", ", ".join(addresses))
+        yield _Started(server, runs, tuple(addresses))
+
+
+async def _listen(server: Server, address: dial.Unix | dial.Tcp) -> str:
+    """Accept connections at an address; what it is called with its port filled in."""
+    before = os.umask(0o177)
+    try:
+        return await server.listen(str(address))
+    except OSError as error:
+        raise StartError(f"cannot listen on {address}: {str(error.strerror).lower()}") from None
+    finally:
+        os.umask(before)
+
+
+def _toolsrv(options: Options, settings: Settings, registry: Registry, launcher: Launcher, runs: Runs) -> Toolsrv:
+    """The object of the tree. The log says what the kernel can enforce, and what the options leave open."""
+    found = probe()
+    for line in report(found, policy_files.load("default", str(settings.config_dir))):
+        _log.info(line)
+    if options.yolo:
+        _log.warning("--yolo: tools run without Landlock and seccomp")
+    if options.no_auth:
+        _log.warning("--no-auth: every client that reaches a socket of this server may run tools")
+    auth = None if options.no_auth else Auth(options.secret)
+    return Toolsrv(settings, registry, runs, Executor(settings, registry, launcher, runs), auth, found)
+
+
+def _modules(catalog: Catalog) -> list[str]:
+    """What the launcher imports once, so that these tools start without an interpreter of their own."""
+    tools = catalog.tools().values()
+    return [tool.run.module for tool in tools if isinstance(tool, ToolInfo) and isinstance(tool.run, Python)]
+
+
+def _counters(directory: Path, address: str) -> tuple[Counter, Counter]:
+    """The counters of process numbers and of revisions; a server at the same address goes on with them."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    name = address.replace("/", "_")
+    return Counter(str(directory / f"{name}.pid")), Counter(str(directory / f"{name}.revision"))
+
+
+def _tmpdir(where: Path) -> TemporaryDirectory:
+    for path in sweep(where):
+        _log.info("removed %s, left by a server that was killed", path)
+    return TemporaryDirectory(where)
+
+
+async def idle(server: Server, runs: Runs, timeout_s: float, grace_s: float = GRACE_BEFORE_FIRST_S) -> None:
+    """Return when nobody has come in the first `grace_s`, or nobody was connected and nothing ran for `timeout_s`."""
+    limit_s = grace_s
+    while True:
+        try:
+            async with asyncio.timeout(limit_s):
+                await server.until(lambda now: now.connections > 0)
+        except TimeoutError:
+            return
+        await server.until(lambda now: now.connections == 0)
+        await runs.quiet()
+        limit_s = timeout_s
+
+
+def _take_stdout() -> int:
+    """Standard output, kept from everything that is started, so that it ends when we close it."""
+    ready_fd = os.dup(sys.stdout.fileno())
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+    return ready_fd
+
+
+def _text(error: Exception) -> str:
+    """One line for the terminal."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

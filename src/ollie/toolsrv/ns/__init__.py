@@ -1,0 +1,14 @@
+"""The tree of a tool server. `ROOT` is its table; the module of a served file is its served path."""
+
+from ninep.files import Control, Dir, Entry, Text
+from ollie.toolsrv.ns import ctl, proc, tools, tools_rev
+from ollie.toolsrv.server import Toolsrv
+
+ROOT: tuple[Entry[Toolsrv], ...] = (
+    Control("ctl", 0o220, "Loads and unloads tools: load AGENT TOOL, unload AGENT TOOL, invalidate.", ctl.command),
+    Control("tools", 0o660, "The loaded tools of the agent whose id is written, as JSON.", tools.command, tools.text),
+    Control("tools_rev", 0o660, "The revision of that list.", tools_rev.command, tools_rev.text),
+    Text("all", 0o440, "Every tool of this host, as JSON.", lambda toolsrv, _peer: toolsrv.offered_text()),
+    Text("info", 0o440, "The host, and what its kernel can enforce.", lambda toolsrv, _peer: toolsrv.info_text()),
+    Dir("proc", "What runs.", proc.TABLE),
+)

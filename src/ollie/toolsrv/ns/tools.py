@@ -1,0 +1,18 @@
+"""`tools`: the loaded tools of an agent.
+
+A write of an agent's id makes the next read give that agent's; before any write it is the agent that attached. A JSON
+array of `{name, description, input_schema, effect}`, sorted by name, and a newline.
+"""
+
+from ninep.tree import Peer
+from ollie.toolsrv.server import Toolsrv
+
+
+async def command(toolsrv: Toolsrv, _peer: Peer, text: str) -> str:
+    """The tools of the agent whose id was written."""
+    return toolsrv.loaded_text(text.strip())
+
+
+def text(toolsrv: Toolsrv, peer: Peer) -> bytes:
+    """The tools of the agent that attached."""
+    return toolsrv.loaded_text(peer.aname).encode()

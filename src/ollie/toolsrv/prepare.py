@@ -1,0 +1,144 @@
+"""From a request to something that can be run: tool, arguments, directory, policy and environment, in that order.
+
+Nothing is started here, and nothing is decided later: what a job holds is exactly what will run. What makes a call
+impossible and can be mended by whoever made it is a `RefusedError`.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ninep.errors import NinepError
+from ollie.protocol import policy_files
+from ollie.protocol.expand import environment, expand, placeholders
+from ollie.protocol.metadata import ArgumentError, ToolInfo
+from ollie.protocol.payload import Call, PayloadError
+from ollie.protocol.policy import Policy, PolicyError
+from ollie.protocol.within import tighten
+from ollie.toolsrv.registry import Registry, RegistryError
+from ollie.toolsrv.runs import Task
+
+AGENT_SANDBOX = "agent.sandbox"
+
+
+class RefusedError(NinepError):
+    """A call that cannot run; the text says why, for the model."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all calls of one server have in common.
+
+    Args:
+        cwd: Where a call runs that names no directory.
+        tmpdir: The session's directory for temporary files.
+        config_dir: Where the user's policies are.
+        yolo: Run tools without a sandbox.
+        timeout_s: For a tool that names no time limit of its own.
+        timeout_max_s: The longest that a call may ask for.
+        grace_s: From SIGTERM to SIGKILL.
+        output_bytes: How much of a run's output is kept.
+    """
+
+    cwd: Path
+    tmpdir: Path
+    config_dir: Path
+    yolo: bool = False
+    timeout_s: float = 120
+    timeout_max_s: float = 3600
+    grace_s: float = 2
+    output_bytes: int = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that is needed to run a call.
+
+    Attributes:
+        argv: The program and its arguments.
+        function: Instead of `argv`, what the launcher calls without a new interpreter; may be empty.
+        stdin: What the tool reads.
+        policy: Expanded.
+        enforced: False leaves all of the policy out but its limits and its environment.
+        blocks: It prints a ToolResult and no text.
+        timeout_s: None for no limit.
+    """
+
+    task: Task
+    argv: tuple[str, ...]
+    function: str
+    stdin: bytes
+    environment: Mapping[str, str]
+    cwd: str
+    policy: Policy
+    enforced: bool
+    blocks: bool
+    timeout_s: float | None
+
+
+def prepare(call: Call, registry: Registry, settings: Settings, *, background: bool) -> Job:
+    """The job of a call.
+
+    Raises:
+        RefusedError: The tool is not loaded, the arguments do not fit its schema, the directory or a policy does not
+            exist, or the call asks for a bypass.
+    """
+    fields = dict(call.fields)
+    agent_policy = fields.pop(AGENT_SANDBOX, "")
+    try:
+        tool = registry.lookup(call.agent, call.tool)
+        dispatch, arguments = tool.request(replace(call, fields=fields))
+        invocation = tool.invocation(arguments)
+        cwd = _directory(call.cwd, settings.cwd)
+        base = _policy(agent_policy or tool.sandbox, dispatch.sandbox, cwd, settings)
+    except (RegistryError, PayloadError, ArgumentError, PolicyError) as error:
+        raise RefusedError(str(error)) from None
+    if dispatch.bypass:
+        raise RefusedError("nobody can approve a run outside the sandbox here: call it without bypass")
+    return Job(
+        task=Task(tool.name, invocation.command, call.agent, call.session, background),
+        argv=invocation.argv,
+        function=invocation.call or "",
+        stdin=invocation.stdin,
+        environment=_environment(call, base, settings),
+        cwd=cwd,
+        policy=base,
+        enforced=not settings.yolo,
+        blocks=tool.output == "blocks",
+        timeout_s=_timeout_s(tool, dispatch.timeout_s, settings, background=background),
+    )
+
+
+def _directory(wanted: str, default: Path) -> str:
+    """The directory to run in; a relative one is meant from the server's own."""
+    try:
+        path = default / Path(wanted).expanduser() if wanted else default
+    except RuntimeError as error:
+        raise RefusedError(f"cannot run in {wanted}: {error}") from None
+    if not path.is_dir():
+        raise RefusedError(f"cannot run in {path}: {'not a directory' if path.exists() else 'no such directory'}")
+    return str(path)
+
+
+def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Policy:
+    """The policy of that name for this directory, tightened by the one that the call asks for."""
+    config_dir = str(settings.config_dir)
+    values = placeholders(cwd, str(settings.tmpdir))
+    base = expand(policy_files.load(name, config_dir), values)
+    if tighter is None:
+        return base
+    return tighten(base, expand(policy_files.load(tighter, config_dir), values))
+
+
+def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:
+    """The allow-listed variables of the server and of the request, and who the tool runs for."""
+    own = {"TMPDIR": str(settings.tmpdir), "OLLIE_SESSION_ID": call.session, "OLLIE_AGENT_ID": call.agent}
+    return environment(policy, {**os.environ, **call.env}, {key: value for key, value in own.items() if value})
+
+
+def _timeout_s(tool: ToolInfo, asked_s: float | None, settings: Settings, *, background: bool) -> float | None:
+    """The call's own limit, else the tool's, else the server's; without one of the call a background run has none."""
+    if asked_s is not None:
+        return min(asked_s, settings.timeout_max_s)
+    return None if background else tool.timeout_s or settings.timeout_s

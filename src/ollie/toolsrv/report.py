@@ -1,0 +1,100 @@
+"""The result of a run, for the model: what it printed, what went wrong, and how it ended.
+
+The last line says how a run ended unless it ended well: `exit status N`, `killed by signal N` or `timed out after N s`.
+Lines above it in brackets are ours: what was left running, what the policy refused, what was not enforced.
+"""
+
+import signal
+from collections.abc import Callable, Sequence
+
+from ollie.protocol import limits, result, terminal
+from ollie.protocol.result import TextContent, ToolResult
+from ollie.sandbox.launcher import Exit
+from ollie.toolsrv.output import Kept, left_out
+
+# Half at the head, half at the tail: escape sequences and redrawn lines may be most of it.
+_EXCERPT_BYTES = 256 * 1024
+
+_REASONS = {
+    "cancelled": "it was stopped",
+    "memory": "ended for using more memory than limits.memory of its policy allows",
+    "processes": "ended for having more processes than limits.processes of its policy allows",
+    "lost": "the launcher of tools ended, and this run with it; it may be called again",
+}
+
+
+def ending(end: Exit, timeout_s: float | None) -> str:
+    """How a run ended, as the last line of its result; empty when it ended well."""
+    if end.reason == "timed out":
+        return f"timed out after {timeout_s:g} s"
+    if end.status is None:
+        # Of what went with its launcher nobody knows more than that it was killed.
+        return f"killed by signal {end.signal or signal.SIGKILL:d}"
+    return f"exit status {end.status}" if end.status else ""
+
+
+def remarks(end: Exit, refused: Sequence[str]) -> list[str]:
+    """What is to be said about a run besides its output: `refused` by its policy, and what the launcher noted."""
+    said = [*refused, *end.notes]
+    if end.reason in _REASONS:
+        said.append(_REASONS[end.reason])
+    if end.left_running:
+        said.append(f"ended with the call: {end.left_running} processes it left running; new.bg keeps them")
+    return said
+
+
+def excerpt(kept: Kept) -> Kept:
+    """As much of an output as may be shown of it, so that 16 MiB are not rendered for the sake of 32 KiB."""
+    surplus = len(kept.head) + len(kept.tail) - 2 * _EXCERPT_BYTES
+    if surplus <= 0:
+        return kept
+    tail = (kept.head[-_EXCERPT_BYTES:] + kept.tail)[-_EXCERPT_BYTES:]
+    return Kept(kept.head[:_EXCERPT_BYTES], kept.dropped + surplus, tail)
+
+
+def shown(kept: Kept) -> str:
+    """An output as text, without control sequences."""
+    return terminal.plain(kept.head + (left_out(kept.dropped) if kept.dropped else b"") + kept.tail)
+
+
+def text_result(printed: str, lost_bytes: int, last: str, said: Sequence[str], save: Callable[[], str]) -> ToolResult:
+    """The result of a tool that prints text.
+
+    Args:
+        printed: Its output, as `shown` gives it.
+        lost_bytes: How much of the output is missing in it.
+        last: How it ended, empty for well.
+        said: Remarks; each becomes a line in brackets.
+        save: Puts all that was kept of the output into a file and gives its path; called when not all of it is shown.
+    """
+    if lost_bytes:
+        said = [*said, f"all that was kept of the output is in {save()}"]
+    return _cut(result.text(_with_lines(printed, said, last), is_error=bool(last)), lost_bytes, save)
+
+
+def block_result(printed: Kept, last: str, said: Sequence[str], save: Callable[[], str]) -> ToolResult:
+    """The result of a tool that prints a ToolResult on standard output; arguments as for `text_result`.
+
+    Raises:
+        ResultError: It printed something else.
+    """
+    if printed.dropped:
+        raise result.ResultError("result is longer than what is kept of an output")
+    given = result.from_json(printed.head + printed.tail)
+    lines = _with_lines("", said, last)
+    extra = (TextContent(lines),) if lines else ()
+    return _cut(ToolResult(given.content + extra, given.is_error or bool(last)), 0, save)
+
+
+def _with_lines(printed: str, said: Sequence[str], last: str) -> str:
+    """The output, then the remarks, then how it ended, each on a line of its own."""
+    lines = [f"[{line}]" for line in said] + ([last] if last else [])
+    separator = "\n" if lines and printed and not printed.endswith("\n") else ""
+    return printed + separator + "\n".join(lines)
+
+
+def _cut(whole: ToolResult, lost_bytes: int, save: Callable[[], str]) -> ToolResult:
+    """The result within what a model is given."""
+    if limits.cut_result(whole, path=None) == whole:
+        return whole
+    return limits.cut_result(whole, path=save(), lost_bytes=lost_bytes)

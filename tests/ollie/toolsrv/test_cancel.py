@@ -1,0 +1,116 @@
+"""However a caller goes, nothing of its call is alive when it has gone."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+import pytest
+from ninep.client import Client, File
+from serving import ToolServer, background, begin, load
+
+from ninep.errors import NinepError
+
+# A tree of processes that does not want to end: one in a session of its own, one double-forked, one deaf to SIGTERM.
+STUBBORN = """
+setsid sleep {mark} &
+(setsid sh -c 'sleep {mark} & sleep {mark}' &)
+trap '' TERM
+echo ready
+sleep {mark}
+sleep {mark}
+"""
+
+Leave = Callable[[Client, File, "asyncio.Task[bytes]"], Awaitable[None]]
+
+
+async def _clunk(_client: Client, file: File, _reading: "asyncio.Task[bytes]") -> None:
+    await file.close()
+
+
+async def _flush(_client: Client, _file: File, reading: "asyncio.Task[bytes]") -> None:
+    reading.cancel()
+    await asyncio.wait({reading})
+
+
+async def _running(client: Client, agent: str) -> str:
+    """The pid of the agent's only run, once it has printed something."""
+    listed = b""
+    while not listed:
+        listed = await client.rdwr("proc/list", agent.encode())
+    pid = listed.split(b"\t")[0].decode()
+    async with await client.open(f"proc/{pid}/out") as out:
+        assert await out.read() == b"ready\n"
+    return pid
+
+
+@pytest.mark.parametrize(("leave", "mark"), [(_clunk, "1000.11"), (_flush, "1000.12")], ids=["clunk", "flush"])
+async def test_the_reply_to_a_cancel_says_that_nothing_is_alive(
+    toolsrv: ToolServer, agent: str, leave: Leave, mark: str
+) -> None:
+    """Clunk and flush each end the whole tree before they are answered, and the connection goes on."""
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        file = await begin(client, agent, STUBBORN.format(mark=mark))
+        reading = asyncio.create_task(file.read())
+        await _running(client, agent)
+        assert len(toolsrv.processes(mark)) >= 4
+        await leave(client, file, reading)
+        assert toolsrv.processes(mark) == []
+        assert await client.rdwr("proc/list", agent.encode()) == b""
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+async def test_a_lost_connection_ends_its_calls(toolsrv: ToolServer, agent: str) -> None:
+    """What ran for a client that has gone is ended; other clients see it go."""
+    mark = "1000.13"
+    other = await toolsrv.client()
+    client = await toolsrv.client()
+    await load(client, agent, "sh")
+    file = await begin(client, agent, STUBBORN.format(mark=mark))
+    reading = asyncio.create_task(file.read())
+    pid = await _running(other, agent)
+    wait = asyncio.create_task(other.read(f"proc/{pid}/wait"))
+    await asyncio.sleep(0)
+    await client.close()
+    with pytest.raises(NinepError):
+        await reading
+    assert (await wait).strip().isdigit()
+    assert toolsrv.processes(mark) == []
+    await other.close()
+
+
+async def test_a_stopped_call_tells_its_caller(toolsrv: ToolServer, agent: str) -> None:
+    """`kill` from another connection ends a foreground call, whose result says so."""
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        file = await begin(client, agent, "echo ready; sleep 1000.14")
+        reading = asyncio.create_task(file.read())
+        pid = await _running(client, agent)
+        await client.write(f"proc/{pid}/ctl", b"kill")
+        answer = await reading
+        assert b"killed by signal 9" in answer
+        assert b'"isError":true' in answer
+        await file.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_the_end_of_the_server_is_the_end_of_what_it_runs(start: Callable[..., ToolServer], number: int) -> None:
+    """Killed or told: no tool is alive, in the background neither; told, it ends well and leaves no file."""
+    toolsrv = start()
+    client = await toolsrv.client()
+    await load(client, "a", "sh")
+    pid = await background(client, "a", STUBBORN.format(mark="1000.15"))
+    async with await client.open(f"proc/{pid}/out") as out:
+        assert await out.read() == b"ready\n"
+    assert len(toolsrv.processes("1000.15")) >= 4
+    toolsrv.signal(number)
+    status = toolsrv.ended()
+    toolsrv.deserted()
+    if number == signal.SIGKILL:
+        assert status == 128 + number
+    else:
+        assert status == 0
+        assert not toolsrv.socket.exists()
+        assert list((toolsrv.home / "tmp").iterdir()) == []
+    await client.close()

@@ -19,7 +19,7 @@ from ollie.olliesrv.models import Models
 from ollie.olliesrv.profiles import Profiles
 from ollie.olliesrv.services import Services
 from ollie.olliesrv.sessions import Sessions
-from ollie.olliesrv.toolclient import Settings, ToolServer, socket_path, sockets
+from ollie.olliesrv.toolclient import Settings, ToolServer, forget_secrets, socket_path, sockets
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
@@ -132,6 +132,7 @@ class Ollie:
             elif (found := toolproc.listener(path)) is not None:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
                 await toolproc.end(found, self.config.cancel_s)
+        forget_secrets(settings, (session.id for session in self.sessions.all()))
 
     # Its root files.
 

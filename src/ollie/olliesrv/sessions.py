@@ -203,7 +203,6 @@ class Session:
         self._sessions.forget(self)
         await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()))
         await self._end()
-        self.toolsrv.forget_secret()
         await self._store.stored(self._store.drop_session(self.id))
 
     async def _end(self) -> None:

@@ -10,7 +10,7 @@ What an agent has loaded is known here, and is loaded again into a tool server t
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ class ToolServer:
         self._cwd = cwd
         self._settings = settings
         self._socket = socket_path(settings, session)
-        self._secret = f"{settings.secrets}/{session}.secret"
+        self._secret = _secret_path(settings, session)
         self._child: asyncio.subprocess.Process | None = None
         self._client: Client | None = None
         self._opening: asyncio.Task[Client] | None = None
@@ -201,16 +201,13 @@ class ToolServer:
                 self.release()
 
     async def close(self) -> None:
-        """End it with everything it runs."""
+        """End it with everything it runs; its secret is of no use afterwards."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
         await self._end()
         if self._ending:
             await asyncio.wait(self._ending, timeout=self._settings.cancel_s)
-
-    def forget_secret(self) -> None:
-        """Its session is gone."""
         toolproc.forget(self._secret)
 
     # How it is reached.
@@ -337,6 +334,18 @@ class ToolServer:
 def sockets(settings: Settings) -> list[str]:
     """The sockets of tool servers that are there, living or not."""
     return [str(path) for path in Path(settings.sockets).glob("toolsrv.*") if path.is_socket()]
+
+
+def forget_secrets(settings: Settings, sessions: Iterable[str]) -> None:
+    """Remove the secrets of all sessions but these, by id."""
+    kept = {_secret_path(settings, session) for session in sessions}
+    for path in Path(settings.secrets).glob("*.secret"):
+        if str(path) not in kept:
+            toolproc.forget(str(path))
+
+
+def _secret_path(settings: Settings, session: str) -> str:
+    return f"{settings.secrets}/{session}.secret"
 
 
 def socket_path(settings: Settings, session: str) -> str:

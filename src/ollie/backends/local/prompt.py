@@ -7,6 +7,7 @@ history. Examples name only tools that the request has, with arguments that thei
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -49,8 +50,8 @@ or, when the task is done, your answer to the user:
 {"answer": TEXT}
 General questions and talk you answer at once. For whatever concerns files or the computer you use a tool first: \
 you know nothing of them, and nothing is done before a tool has done it.
-Go one step at a time, with simple commands: ls -S (largest first), ls -t (newest first), ls | wc -l (number of files), \
-wc -l * (numbers of lines), echo TEXT >> FILE (append), grep, sort, awk.
+Go one step at a time, with simple commands: ls -S (largest first), ls -t (newest first), \
+ls | wc -l (number of files), wc -l * (numbers of lines), grep, sort, awk. Look up every number.
 When a call fails, try another way. Take names and numbers exactly from the results. Answer in one or two sentences."""
 
 _AGAIN = "You have made this call before. Make another one, or answer."
@@ -67,22 +68,14 @@ _EXAMPLES = (
         "There are lexer.c and lexer.h in src.",
     ),
     Example(
-        "which picture is the newest, and how wide is it?",
-        (
-            Step("shell", {"cmd": "ls -t"}, "roof.png\ndoor.png\nREADME"),
-            Step("shell", {"cmd": "file roof.png"}, "roof.png: PNG image data, 640 x 480, 8-bit/color RGB"),
-        ),
-        "The newest picture is roof.png. It is 640 pixels wide.",
-    ),
-    Example(
         "where is the colour set?",
         (Step("grep", {"pattern": "colou?r"}, "./conf/theme.ini:2:colour = blue"),),
         "In conf/theme.ini, line 2: colour = blue",
     ),
     Example(
-        "rename draft.md to final.md",
-        (Step("shell", {"cmd": "mv draft.md final.md"}, ""),),
-        "I renamed draft.md to final.md.",
+        "add bread to list.txt",
+        (Step("shell", {"cmd": "echo bread >> list.txt"}, ""),),
+        "I added bread to list.txt.",
     ),
     Example(
         "make a shell script that prints the date, and try it",
@@ -92,7 +85,20 @@ _EXAMPLES = (
         ),
         "I made today.sh. It printed 2024-05-07.",
     ),
+    Example(
+        "which picture is the newest, and how wide is it?",
+        (
+            Step("shell", {"cmd": "ls -t"}, "roof.png\ndoor.png\nREADME"),
+            Step("shell", {"cmd": "file roof.png"}, "roof.png: PNG image data, 640 x 480, 8-bit/color RGB"),
+        ),
+        "The newest picture is roof.png. It is 640 pixels wide.",
+    ),
     Example("who wrote Faust?", (), "Johann Wolfgang von Goethe."),
+    Example(
+        "how many words has README?",
+        (Step("shell", {"cmd": "wc -w README"}, "812 README"),),
+        "README has 812 words.",
+    ),
 )
 
 
@@ -151,9 +157,8 @@ def _type(schema: Any) -> str:
 
 
 def _first_sentence(description: str, limit: int = 160) -> str:
-    line = description.strip().split("\n", 1)[0]
-    sentence = line.split(". ", 1)[0]
-    return sentence.rstrip(".")[:limit] + "."
+    """What a description begins with, up to an "e.g.": such a model takes the example for the thing."""
+    return re.split(r"\.\s|\n|,? e\.g\.", description.strip(), maxsplit=1)[0].rstrip(".")[:limit] + "."
 
 
 # Examples

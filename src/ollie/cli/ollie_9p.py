@@ -299,3 +299,7 @@ def _trace(message: bytes) -> None:
     from ninep.text import format_message  # noqa: PLC0415 - as above
 
     sys.stderr.write(f"{format_message(decode(message), _TRACED_BYTES)}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

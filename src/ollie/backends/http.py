@@ -11,10 +11,10 @@ import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-from yarl import URL
 
 from ollie.backends.failures import error_of, without
 from ollie.engine.messages import BackendError, ErrorKind
@@ -22,6 +22,8 @@ from ollie.engine.messages import BackendError, ErrorKind
 CONNECT_S: Final = 30.0
 ERROR_BYTES: Final = 64 * 1024
 BODY_BYTES: Final = 64 * 1024 * 1024
+
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Http:
@@ -44,11 +46,14 @@ class Http:
         self._silence_s = silence_s
         self._session: aiohttp.ClientSession | None = None
         try:
-            self._url = URL(self.base_url)
+            url = urlsplit(self.base_url)
+            host, port = url.hostname or "", url.port or _PORTS.get(url.scheme, 0)
         except ValueError:
-            self._url = URL()
-        if self._url.scheme not in ("http", "https") or not self._url.host:
+            host, port = "", 0
+        if not host or not port:
             raise BackendError(ErrorKind.bad_request, f"not an http or https URL: {without(base_url, secret)}")
+        self._host = f"{host}:{port}"
+        self._proxy = proxy_of(url.scheme, host, port)
         if not secret.isprintable() or not secret.isascii():
             raise BackendError(ErrorKind.auth, "the key has characters that no header can hold")
 
@@ -84,10 +89,6 @@ class Http:
             await self._session.close()
             self._session = None
 
-    @property
-    def _host(self) -> str:
-        return f"{self._url.host}:{self._url.port}"
-
     @contextlib.asynccontextmanager
     async def _answer(self, method: str, path: str, body: bytes | None) -> AsyncIterator[aiohttp.ClientResponse]:
         """A response with status 200, whose connection is given back or closed at the end."""
@@ -95,10 +96,10 @@ class Http:
             try:
                 request = self._open().request(
                     method,
-                    self._url / path.lstrip("/"),
+                    f"{self.base_url}/{path}",
                     data=body,
                     headers=self._headers | ({} if body is None else {"Content-Type": "application/json"}),
-                    proxy=_proxy(self._url),
+                    proxy=self._proxy,
                 )
                 response = await stack.enter_async_context(request)
                 if response.status != 200:
@@ -145,12 +146,11 @@ async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return bytes(body[:limit])
 
 
-def _proxy(url: URL) -> str | None:
-    """The proxy that the environment names for a URL; none for this machine."""
-    host = url.host or ""
+def proxy_of(scheme: str, host: str, port: int) -> str | None:
+    """The proxy that the environment names for a server; none for this machine."""
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return None
-    if host == "localhost" or urllib.request.proxy_bypass(f"{host}:{url.port}"):
+    if host == "localhost" or urllib.request.proxy_bypass(f"{host}:{port}"):
         return None
-    return urllib.request.getproxies().get(url.scheme)
+    return urllib.request.getproxies().get(scheme)

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from ollie.backends import openai
+from ollie.backends.http import proxy_of
 from ollie.backends.interface import BackendError, ErrorKind, Request, stream
 from ollie.engine.messages import (
     Assistant,
@@ -563,6 +564,7 @@ def test_official_names() -> None:
         ({"base_url": "ftp://h"}, "bad_request"),
         ({"base_url": "no url"}, "bad_request"),
         ({"base_url": "http://[bad"}, "bad_request"),
+        ({"base_url": "http://h:port"}, "bad_request"),
         ({"base_url": "http://h", "silence_s": "long"}, "bad_request"),
     ],
 )
@@ -574,17 +576,15 @@ def test_arguments_that_cannot_be(arguments: dict[str, Any], kind: str) -> None:
     assert KEY not in str(caught.value)
 
 
-async def test_the_proxy_of_the_environment(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy is used for other machines, and not for this one or where `no_proxy` says so."""
-    from yarl import URL
-
-    from ollie.backends.http import _proxy
-
     for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", "http://proxy:1")
-    assert _proxy(URL("http://far.example/v1")) == "http://proxy:1"
-    assert _proxy(URL(server.url)) is None
-    assert _proxy(URL("http://localhost:5")) is None
+    assert proxy_of("http", "far.example", 80) == "http://proxy:1"
+    assert proxy_of("https", "far.example", 443) is None
+    assert proxy_of("http", "127.0.0.1", 80) is None
+    assert proxy_of("http", "::1", 80) is None
+    assert proxy_of("http", "localhost", 80) is None
     monkeypatch.setenv("no_proxy", "far.example")
-    assert _proxy(URL("http://far.example/v1")) is None
+    assert proxy_of("http", "far.example", 80) is None

@@ -40,20 +40,35 @@ class Inline(Coroutine[Any, Any, None]):
         self._cancelled = 0
 
     def start(self) -> None:
-        """Take the first step; not from within a task."""
+        """Take the first step; within another task too, whose step then goes on."""
+        outer = asyncio.current_task(self._loop)
+        if outer is not None:
+            _leave_task(self._loop, outer)
+        try:
+            ended = self._first_step()
+        finally:
+            if outer is not None:
+                _enter_task(self._loop, outer)
+        if not ended:
+            self._go_on()
+
+    def _first_step(self) -> bool:
         current: Any = self
         _enter_task(self._loop, current)
         try:
-            first = self._coro.send(None)
+            self._first = self._coro.send(None)
         except StopIteration as stop:
             self._done(stop.value, None)
-            return
+            return True
         except BaseException as error:  # noqa: BLE001 - handed to whoever is told of the end
             self._done(None, error)
-            return
+            return True
         finally:
             _leave_task(self._loop, current)
-        self._first, self._has_first = first, True
+        return False
+
+    def _go_on(self) -> None:
+        self._has_first = True
         self._task = self._loop.create_task(self)
         if self._cancelled:
             self._task.cancel()

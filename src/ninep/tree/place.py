@@ -164,9 +164,8 @@ class Place:
         for name, child in self.node.children.items():
             yield Place(child, self.obj, self.objs, self._number, self.attached, self, name)
         for name, obj in listing:
-            if not getattr(obj, "gone", False):
-                assert self.node.each is not None
-                yield Place(self.node.each, obj, (*self.objs, obj), obj.number, self.attached, self, name)
+            assert self.node.each is not None
+            yield Place(self.node.each, obj, (*self.objs, obj), obj.number, self.attached, self, name)
 
     def wstat(self, record: bytes) -> Awaitable[None] | None:
         """Truncate, or rename a directory that allows it; anything else is refused, and then nothing is changed."""

@@ -1,0 +1,33 @@
+"""Tools to test servers, clients and trees with.
+
+    line.py          a bare connection: messages out, messages in, as they are on the wire
+    pair.py          a client and a server in one process, over a pair of sockets
+    script.py        conversations as text files
+    direct.py        a session without a loop
+    sample.py        a tree with a file of each kind, moved by hand
+    conformance.py   what every 9P2000 server has to do, whatever its tree
+
+There is no helper to sleep: `Server.until` waits for the statistics to fulfil a condition.
+"""
+
+from ninep.testing.conformance import Check, conformance
+from ninep.testing.direct import DirectDriver
+from ninep.testing.line import Line
+from ninep.testing.pair import connected, line_to
+from ninep.testing.sample import Sample, Thing, sample_server, sample_tree
+from ninep.testing.script import ScriptError, run_script
+
+__all__ = [
+    "Check",
+    "DirectDriver",
+    "Line",
+    "Sample",
+    "ScriptError",
+    "Thing",
+    "conformance",
+    "connected",
+    "line_to",
+    "run_script",
+    "sample_server",
+    "sample_tree",
+]

@@ -1,0 +1,108 @@
+"""Conversations as text files.
+
+    # a comment
+    !begin                                  Tversion and Tattach as fid 0; `!begin member kernel` names uname, aname
+    -> Tread tag=1 fid=1 offset=0 count=10  sent to the server
+    <- Rread tag=1 data=*                   must be the next message that comes; `*` stands for anything
+    => 03000000                             bytes sent as they are, in hexadecimal
+    <- closed                               the server ends the connection
+    !change idle                            anything else with `!` is an action of the test: `change("idle")`
+    b-> Tversion …                          a name before the arrow is another connection
+
+A message that does not come within ten seconds, or another one that comes instead, fails the script. That nothing comes
+is said by sending something else and expecting its reply next.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from ninep import text
+from ninep.errors import ProtocolError
+from ninep.testing.line import Line
+
+Action = Callable[..., Awaitable[None]]
+
+_STEP: Final = re.compile(r"(?P<who>\w*)(?P<arrow>->|<-|=>|!)\s*(?P<rest>.*)")
+_ANYTHING: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\*')
+_TIME_S = 10
+
+
+class ScriptError(AssertionError):
+    """A conversation went another way; its text has the line and what came."""
+
+
+async def run_script(
+    script: str, connect: Callable[[], Awaitable[Line]], actions: Mapping[str, Action] | None = None
+) -> None:
+    """Play a script.
+
+    Args:
+        script: the whole text.
+        connect: makes each connection when its name is first used.
+        actions: by name; they get the words that follow.
+
+    Raises:
+        ScriptError: something else came than what the script says.
+    """
+    lines: dict[str, Line] = {}
+    try:
+        for number, written in enumerate(script.splitlines(), 1):
+            line = written.strip()
+            if line and not line.startswith("#"):
+                await _step(number, line, lines, connect, actions or {})
+    finally:
+        for connection in lines.values():
+            connection.abort()
+
+
+async def _step(
+    number: int,
+    line: str,
+    lines: dict[str, Line],
+    connect: Callable[[], Awaitable[Line]],
+    actions: Mapping[str, Action],
+) -> None:
+    match = _STEP.fullmatch(line)
+    if match is None:
+        raise ScriptError(f"line {number} is no step: {line}")
+    who, arrow, rest = match["who"], match["arrow"], match["rest"]
+    name, *words = rest.split() or [""]
+    if arrow == "!" and name != "begin":
+        await actions[name](*words)
+        return
+    if who not in lines:
+        lines[who] = await connect()
+    connection = lines[who]
+    if arrow == "!":
+        await connection.begin(**dict(zip(("uname", "aname"), words, strict=False)))
+    elif arrow == "=>":
+        await connection.send(bytes.fromhex(rest))
+    elif arrow == "->":
+        await connection.send(text.parse_message(rest))
+    else:
+        await _expect(number, rest, connection)
+
+
+async def _expect(number: int, expected: str, connection: Line) -> None:
+    try:
+        async with asyncio.timeout(_TIME_S):
+            came = text.format_message(await connection.receive())
+    except EOFError:
+        came = "closed"
+    except (TimeoutError, ProtocolError) as error:
+        raise ScriptError(f"line {number}: expected {expected}\nnothing came: {error!r}") from None
+    if not pattern(expected).fullmatch(came):
+        raise ScriptError(f"line {number}: expected {expected}\n{' ' * len(f'line {number}:')}     came {came}")
+
+
+def pattern(expected: str) -> re.Pattern[str]:
+    """What matches an expected line: `*` outside of quotes is anything."""
+    parts, at = [], 0
+    for match in _ANYTHING.finditer(expected):
+        parts.append(re.escape(expected[at : match.start()]))
+        parts.append(".*" if match[1] is None else re.escape(match[1]))
+        at = match.end()
+    parts.append(re.escape(expected[at:]))
+    return re.compile("".join(parts), re.DOTALL)

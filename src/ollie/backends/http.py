@@ -47,10 +47,11 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
         try:
             url = urlsplit(self.base_url)
-            host, port = url.hostname or "", url.port or _PORTS.get(url.scheme, 0)
-        except ValueError:
-            host, port = "", 0
-        if not host or not port:
+            host, port = url.hostname or "", _PORTS[url.scheme]
+            port = url.port or port
+        except (ValueError, KeyError):
+            host = ""
+        if not host:
             raise BackendError(ErrorKind.bad_request, f"not an http or https URL: {without(base_url, secret)}")
         self._host = f"{host}:{port}"
         self._proxy = proxy_of(url.scheme, host, port)

@@ -561,7 +561,7 @@ def test_official_names() -> None:
     [
         ({}, "auth"),
         ({"api_key": f"{KEY}\n{KEY}", "base_url": "http://h"}, "auth"),
-        ({"base_url": "ftp://h"}, "bad_request"),
+        ({"base_url": "ftp://h:21"}, "bad_request"),
         ({"base_url": "no url"}, "bad_request"),
         ({"base_url": "http://[bad"}, "bad_request"),
         ({"base_url": "http://h:port"}, "bad_request"),

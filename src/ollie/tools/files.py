@@ -81,9 +81,9 @@ def replace(path: str, data: bytes) -> None:
         return
     try:
         descriptor, beside = _create_beside(path)
-    except OSError:
+    except OSError as error:
         if old is None:
-            raise
+            raise OSError(error.errno, error.strerror, path) from None
         _write_in_place(path, data)
         return
     try:

@@ -88,7 +88,7 @@ def test_directory_without_room_for_another_file(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(files, "_create_beside", refuse)
     write({"path": str(tmp_path / "f"), "content": "short"})
     assert (tmp_path / "f").read_text() == "short"
-    with pytest.raises(PermissionError):
+    with pytest.raises(PermissionError, match=f"'{tmp_path}/g'"):
         write({"path": str(tmp_path / "g"), "content": "short"})
 
 

@@ -1,12 +1,16 @@
 """A sample server for every test that wants one."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from ninep.server import Server
 from ninep.testing import Sample, sample_server
+
+sys.path.append(str(Path(__file__).parent))  # for `strategies`, beside this file
 
 
 @pytest.fixture

@@ -51,12 +51,22 @@ class Check:
 
 
 class _Server:
-    """How the checks reach the server: a fresh connection for each."""
+    """How the checks reach the server: fresh connections for each."""
 
     def __init__(self, connect: Callable[[], Awaitable[Line]], uname: str, aname: str) -> None:
-        self.connect = connect
+        self._connect = connect
+        self._lines: list[Line] = []
         self.uname = uname
         self.aname = aname
+
+    async def connect(self) -> Line:
+        line = await self._connect()
+        self._lines.append(line)
+        return line
+
+    async def close(self) -> None:
+        while self._lines:
+            await self._lines.pop().close()
 
     async def begin(self, msize: int = 8192) -> Line:
         line = await self.connect()
@@ -93,6 +103,8 @@ async def _run(name: str, check: Callable[[_Server], Awaitable[None]], server: _
         await check(server)
     except (AssertionError, EOFError) as error:
         return Check(name, str(error) or "it does not hold")
+    finally:
+        await server.close()
     return Check(name, None)
 
 

@@ -105,6 +105,13 @@ async def server() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def backend(server: ModelServer) -> AsyncIterator[openai.OpenAIBackend]:
+    backend = openai.create(KEY, server.url)
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+async def impatient(server: ModelServer) -> AsyncIterator[openai.OpenAIBackend]:
     backend = openai.create(KEY, server.url, silence_s=0.2)
     yield backend
     await backend.close()
@@ -428,7 +435,6 @@ async def test_a_retry_after_that_says_nothing(server: ModelServer, backend: ope
             "stream_cut",
             "the connection was lost in the middle of the reply",
         ),
-        (Answer([sse(delta(content="a"))], then="silence"), "stream_cut", "the reply fell silent for 0.2 s"),
         (Answer([sse(delta(content="a"), b'{"choi')]), "stream_cut", "the reply has a corrupt line"),
         (Answer([sse(delta(content="a"), b"[1]")]), "stream_cut", "the reply has a corrupt line"),
         (Answer([sse({"error": {"message": "busy", "type": "overloaded_error"}})]), "overloaded", "busy"),
@@ -438,7 +444,6 @@ async def test_a_retry_after_that_says_nothing(server: ModelServer, backend: ope
         (Answer([sse({"object": "error", "message": f"key {KEY}", "code": 400})]), "bad_request", "key [key]"),
         (Answer([sse(delta("error"))]), "unavailable", "the provider ended the reply with an error"),
         (Answer([sse(delta("content_filter"))]), "refused", "the provider's content filter ended the reply"),
-        (Answer(then="deaf"), "unavailable", None),
     ],
 )
 async def test_streams_that_fail(
@@ -449,6 +454,23 @@ async def test_streams_that_fail(
     caught = await failure(backend)
     assert caught.kind == kind
     assert text is None or caught.message == text
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        (Answer([sse(delta(content="a"))], then="silence"), "stream_cut", "the reply fell silent for 0.2 s"),
+        (Answer(then="deaf"), "unavailable", "gave no answer for 0.2 s"),
+    ],
+)
+async def test_servers_that_fall_silent(
+    server: ModelServer, impatient: openai.OpenAIBackend, answer: Answer, kind: str, text: str
+) -> None:
+    """A server that says nothing more ends the request, within a reply or before it."""
+    server.answers = [answer]
+    caught = await failure(impatient)
+    assert caught.kind == kind
+    assert caught.message.endswith(text)
 
 
 async def test_an_endless_event_is_cut(

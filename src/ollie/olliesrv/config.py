@@ -44,6 +44,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         models_cache_s: how long the list of models is kept.
         models_s: how long one backend may take to list its models.
         max_prompt_bytes: the longest prompt.
+        max_agents: how many agents one session may have.
         toolsrv_start_s: how long a tool server may take to answer for the first time.
         toolsrv_idle_s: after which time without work the tool server of a session is ended.
     """
@@ -66,6 +67,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     models_cache_s: Seconds = 300.0
     models_s: Seconds = 10.0
     max_prompt_bytes: Count = 16 * 1024 * 1024
+    max_agents: Count = 10_000
     toolsrv_start_s: Seconds = 30.0
     toolsrv_idle_s: Seconds = 600.0
 

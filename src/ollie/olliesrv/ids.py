@@ -1,7 +1,7 @@
 """Ids and names of sessions and agents.
 
-An id is a UUIDv7 (RFC 9562, section 5.7): it begins with its time, so that ids made by one server sort by creation. A
-name is what people type in paths; no name can be mistaken for an id.
+An id is a UUIDv7 (RFC 9562, section 5.7): it begins with the millisecond in which it was made, so that ids sort by
+creation. A name is what people type in paths; no name can be mistaken for an id.
 """
 
 import os

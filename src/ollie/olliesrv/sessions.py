@@ -107,6 +107,8 @@ class Session:
             RefusedError: `agent exists: …`, a bad name, directory, profile, model or backend; `permission denied`.
         """
         self._permit_agent(by)
+        if len(self._agents) >= self._services.config.max_agents:
+            raise RefusedError(f"session has {len(self._agents)} agents already (max_agents): {self.name}")
         number = self._store.next_number()
         base = AgentRow(
             id=ids.new_id(),

@@ -122,9 +122,8 @@ class ToolServer:
     def release(self) -> None:
         """That turn is over; the connection of the last one is closed."""
         self._users -= 1
-        if self._users == 0 and self._client is not None:
-            self._later(self._client.close())
-            self._client = None
+        if self._users == 0:
+            self._disconnect()
 
     # What it is asked.
 
@@ -222,8 +221,11 @@ class ToolServer:
 
     def _opened(self, task: asyncio.Task[Client]) -> None:
         self._opening = None
-        if not task.cancelled() and task.exception() is None:
-            self._client = task.result()
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._client = task.result()
+        if self._users == 0:  # whoever wanted it has been stopped meanwhile
+            self._disconnect()
 
     async def _open(self, *, start: bool) -> Client:
         self.process = toolproc.listener(self._socket)
@@ -259,9 +261,7 @@ class ToolServer:
         self.process = toolproc.listener(self._socket)
 
     async def _end(self) -> None:
-        if self._client is not None:
-            self._later(self._client.close())
-            self._client = None
+        self._disconnect()
         if self.process is not None:
             await toolproc.end(self.process, self._settings.cancel_s)
             self.process = None
@@ -269,10 +269,12 @@ class ToolServer:
             await self._child.wait()
             self._child = None
 
-    def _later(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            task = asyncio.get_running_loop().create_task(self._client.close())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            self._client = None
 
     # How it is asked.
 

@@ -12,7 +12,7 @@ import pytest
 
 from ninep.errors import NinepError
 from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.procfs import process
+from ollie.olliesrv.procfs import is_zombie, process
 from ollie.olliesrv.states import State
 
 SCRIPT = """
@@ -71,7 +71,7 @@ async def appears(path: Path) -> None:
 
 
 def alive(pid: int) -> bool:
-    return process(pid) is not None
+    return process(pid) is not None and not is_zombie(pid)
 
 
 async def test_a_tool_runs_in_the_agents_directory(serve: Callable[..., Any], place: Path) -> None:

@@ -118,6 +118,16 @@ async def test_an_unknown_command_lists_those_there_are(session: Session) -> Non
         await session.command("stop", by=None)
 
 
+async def test_a_session_has_at_most_so_many_agents(serve: Callable[..., Any]) -> None:
+    """An agent that makes agents without end is stopped by a setting."""
+    ollie = await serve(max_agents=2)
+    session = await ollie.sessions.create(name="s", by=None)
+    agent = await session.start_agent({}, by=None)
+    await session.start_agent({}, by=agent)
+    with pytest.raises(NinepError, match=r"^session has 2 agents already \(max_agents\): s$"):
+        await session.start_agent({}, by=agent)
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [

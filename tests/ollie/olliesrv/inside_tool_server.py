@@ -116,6 +116,41 @@ async def test_an_interrupt_in_parallel_calls_leaves_each_with_one_result(
     assert (await said(agent)).endswith("you said: next\n")
 
 
+async def test_a_tool_server_that_ends_no_call_is_ended_itself(serve: Callable[..., Any], place: Path) -> None:
+    """Agents and models 11: a stop is over in bounded time, and nothing of the call is alive."""
+    script = calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo again")
+    agent = await make(serve, place, script, cancel_s=0.1)
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/pid")
+    pid = int((place / "work/pid").read_text())
+    server = agent.session.toolsrv.pid
+    assert server is not None
+    os.kill(server, signal.SIGSTOP)
+    assert await agent.stop(by=None)
+    assert not alive(server)
+    while alive(pid):  # noqa: ASYNC110  the reaper ends it, and tells nobody
+        await asyncio.sleep(0.01)
+    await agent.prompt(b"1", by=None)
+    assert "it said: again" in await said(agent)
+
+
+async def test_forty_calls_in_one_reply_have_forty_results(serve: Callable[..., Any], place: Path) -> None:
+    """Agents and models 5 and 6: whatever is wrong with some of them, and those that are wrong do not run."""
+    (place / "work/one").write_text("text of one")
+    good = "{name: file_read, arguments: {path: one}}"
+    cut = """{name: shell, arguments: '{"cmd": "touch ran"'}"""
+    bad = """{name: shell, arguments: {command: touch ran}}"""
+    calls = ", ".join([good] * 36 + [cut, bad, "{name: nope}", "{name: ''}"])
+    agent = await make(serve, place, f"turns: [{{replies: [{{calls: [{calls}]}}, {{text: done}}]}}]")
+    await agent.prompt(b"x", by=None)
+    assert await said(agent) == "> x\n\ndone\n"
+    text = await raw(agent)
+    assert text.count("[[[tool ") == text.count("[[[result ") == 40
+    assert text.count("error=true]]]") == 4
+    assert text.count("text of one") == 36
+    assert not (place / "work/ran").exists()
+
+
 async def test_a_killed_agent_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
     """Its tool server goes on for the others of its session."""
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo fine"))

@@ -1,7 +1,7 @@
 """The embedded model: a real agent without a key or an account.
 
 `prompt` and `grammar` show the model a request, `reply` and `chunks` read what it says, `backend` lines requests up
-for `process`, which runs `worker`, where the engine is. `weights` and `fetch` bring the model.
+for `process`, which runs `worker`, where the engine is, with `prefix`. `weights` and `fetch` bring the model.
 """
 
 import importlib.util
@@ -9,13 +9,13 @@ import os
 
 from ollie.backends.interface import BackendError, ErrorKind
 from ollie.backends.local.backend import LocalBackend
-from ollie.backends.local.weights import QWEN, WeightsError, configured, locate
+from ollie.backends.local.weights import QWEN, WeightsError, cached, configured, locate
 from ollie.backends.local.worker import Settings
 
 __all__ = ["LocalBackend", "create"]
 
-DEFAULT_CONTEXT = 16384
-"""Tokens; each takes 28 KiB of memory once it is used."""
+_MOST_READING_THREADS = 8  # the rest of a large machine is for others
+_CONTEXT = 16384  # tokens; each takes 28 KiB of memory once it is used
 
 
 def create(model_path: str | None = None, threads: int | None = None, context: int | None = None) -> LocalBackend:
@@ -23,8 +23,8 @@ def create(model_path: str | None = None, threads: int | None = None, context: i
 
     Args:
         model_path: a GGUF file; else `$OLLIE_MODEL_PATH`, else the one in our cache.
-        threads: of the engine, from 1; else half of the processors that this process may use, and at least one. With
-            as many threads as processors a single other busy process makes it ten times slower.
+        threads: of the engine, from 1; else half of the processors that this process may use for writing, where one
+            busy process beside as many threads as processors makes it ten times slower, and all of them for reading.
         context: in tokens; else 16384. More takes more memory.
 
     Raises:
@@ -39,9 +39,12 @@ def create(model_path: str | None = None, threads: int | None = None, context: i
         raise BackendError(
             ErrorKind.unavailable, "the embedded model needs the package xllamacpp: pip install 'ollie[local]'"
         )
+    processors = len(os.sched_getaffinity(0))
     settings = Settings(
         model=str(file),
-        threads=threads or max(1, len(os.sched_getaffinity(0)) // 2),
-        context=context or DEFAULT_CONTEXT,
+        threads=threads or max(1, processors // 2),
+        reading_threads=threads or min(processors, _MOST_READING_THREADS),
+        context=context or _CONTEXT,
+        states=str(cached().parent / "states"),
     )
     return LocalBackend(settings, QWEN.model if named is None else named.stem)

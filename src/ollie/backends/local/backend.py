@@ -51,7 +51,7 @@ class LocalBackend:
         """
         if request.model not in ("", self.default_model):
             raise BackendError(ErrorKind.not_found, f"no such model: {request.model} (local has {self.default_model})")
-        body = self._body(request)
+        body, fixed = self._body(request)
         chunks = Chunks(Reply(f"call_{uuid.uuid4().hex[:12]}", plain=not request.tools))
         place = self._line.join()
         try:
@@ -61,7 +61,7 @@ class LocalBackend:
             if self._engine is None or not self._engine.alive:
                 yield Activity("loading the model")
                 self._engine = await Engine.start(self._settings)
-            run = self._engine.run(body)
+            run = self._engine.run(body, fixed)
         except BaseException:
             place.leave()
             raise
@@ -80,8 +80,9 @@ class LocalBackend:
         if self._engine is not None:
             await self._engine.close()
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        messages, grammar = prompt(request, self._settings.context)
+    def _body(self, request: Request) -> tuple[dict[str, Any], int]:
+        """A completion for the engine, and how many of its messages are fixed."""
+        messages, fixed, grammar = prompt(request, self._settings.context)
         taken = {key: value for key, value in request.parameters.items() if key in self.parameters}
         body = {
             **_DEFAULTS,
@@ -92,4 +93,4 @@ class LocalBackend:
             "stream_options": {"include_usage": True},
             "return_progress": True,
         }
-        return body if grammar is None else {**body, "grammar": grammar}
+        return body if grammar is None else {**body, "grammar": grammar}, fixed

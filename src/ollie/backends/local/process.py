@@ -109,11 +109,11 @@ class Engine:
         """It can take a completion."""
         return not self._tasks[0].done()
 
-    def run(self, body: dict[str, Any]) -> Run:
-        """Begin a completion; the one before must have ended."""
+    def run(self, body: dict[str, Any], fixed: int) -> Run:
+        """Begin a completion, of whose messages the first `fixed` are the same in many; the one before has ended."""
         assert self._run is None or self._run.ended
         self._run = Run(self._cancel)
-        self._send({"run": body})
+        self._send({"run": body, "fixed": fixed})
         return self._run
 
     async def close(self) -> None:

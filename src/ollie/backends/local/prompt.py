@@ -20,9 +20,16 @@ Chat = dict[str, str]
 
 
 class Prompt(NamedTuple):
-    """What the engine is given; `grammar` is None for a reply in plain text."""
+    """What the engine is given.
+
+    Args:
+        messages: the conversation.
+        fixed: how many of the first ones are the same in every prompt with these tools.
+        grammar: what the reply is held to, None for plain text.
+    """
 
     messages: list[Chat]
+    fixed: int
     grammar: str | None
 
 
@@ -109,11 +116,12 @@ def prompt(request: Request, context: int) -> Prompt:
     """
     history = _history(request.messages, context, said=_answer if request.tools else str)
     if not request.tools:
-        return Prompt(_merged([_chat("system", _joined(_NAME, request.system)), *history]), None)
+        return Prompt(_merged([_chat("system", _joined(_NAME, request.system)), *history]), 0, None)
     tools = _chat("system", _joined(_RULES, "Tools:\n" + "\n".join(_signature(tool) for tool in request.tools)))
+    fixed = [tools, *_examples(request.tools)]
     begin = _chat("system", _joined(_BEGIN, request.system))
     allowed = () if _repeats(request.messages) else request.tools
-    return Prompt(_merged([tools, *_examples(request.tools), begin, *history]), grammar(allowed))
+    return Prompt([*fixed, *_merged([begin, *history])], len(fixed), grammar(allowed))
 
 
 def _joined(*parts: str) -> str:

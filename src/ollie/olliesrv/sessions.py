@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from ollie.olliesrv import ids, subagents
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.ceilings import covers
-from ollie.olliesrv.commands import Command, dispatch, listing
+from ollie.olliesrv.commands import dispatch, listing
 from ollie.olliesrv.errors import RefusedError, denied, gone
 from ollie.olliesrv.outfit import Outfit
 from ollie.olliesrv.places import Scratch, working_directory
 from ollie.olliesrv.services import Services
+from ollie.olliesrv.session_control import COMMANDS
 from ollie.olliesrv.toolclient import ToolServer
 from ollie.protocol import paths
 from ollie.store.interface import AgentRow, SessionRow
@@ -393,38 +394,3 @@ def _index_line(agent: Agent) -> bytes:
     outfit = agent.outfit
     words = (agent.id, agent.name, agent.state, agent.row.profile, outfit.backend_name, outfit.model, agent.cwd)
     return ("\t".join(words) + "\n").encode()
-
-
-async def _kill(session: Session, _argument: str, by: Agent | None) -> str:
-    await session.kill(by=by)
-    return "killed"
-
-
-async def _save(session: Session, _argument: str, by: Agent | None) -> str:
-    await session.save(by=by)
-    return "saved"
-
-
-async def _invalidate(session: Session, _argument: str, by: Agent | None) -> str:
-    await session.invalidate(by=by)
-    return "invalidated"
-
-
-async def _pause(session: Session, _argument: str, by: Agent | None) -> str:
-    await session.pause(paused=True, by=by)
-    return "paused"
-
-
-async def _resume(session: Session, _argument: str, by: Agent | None) -> str:
-    await session.pause(paused=False, by=by)
-    return "resumed"
-
-
-COMMANDS: tuple[Command[Session], ...] = (
-    Command("kill", "", "remove the session with its agents", _kill),
-    Command("save", "", "answer when everything so far is on disk", _save),
-    Command("invalidate", "", "have tools read again", _invalidate),
-    Command("pause", "", "let running turns end and hold the queues", _pause),
-    Command("resume", "", "let the queues go on", _resume),
-)
-"""The commands of a session's `ctl`."""

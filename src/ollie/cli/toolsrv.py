@@ -1,4 +1,8 @@
-"""`toolsrv`: run a tool server."""
+"""`toolsrv`: run a tool server.
+
+A tool server speaks no TLS, and asyncio does without the module for it. That is 4 of 28 MB, and there is a server for
+each session; so the server is imported when `ssl` is out of reach.
+"""
 
 import argparse
 import re
@@ -8,16 +12,23 @@ from pathlib import Path
 
 from ninep import dial
 from ollie.protocol.paths import PathError
-from ollie.toolsrv.auth import AuthError, read_secret
-from ollie.toolsrv.lifecycle import Options, StartError, run
 
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "": 1}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|$)")
 
 
+class _UsageError(Exception):
+    """An option that cannot be meant so."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status: 0 ended as it was told, 1 refused or failed, 2 wrong usage."""
     options = _parser().parse_args(arguments)
+    if "asyncio" not in sys.modules:
+        sys.modules["ssl"] = None  # type: ignore[assignment]  # None: there is no such module
+    from ollie.toolsrv.auth import AuthError, read_secret  # noqa: PLC0415 - see above
+    from ollie.toolsrv.lifecycle import Options, StartError, run  # noqa: PLC0415
+
     try:
         run(
             Options(
@@ -29,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 secret=None if options.secret_fd is None else read_secret(options.secret_fd),
             )
         )
-    except (StartError, AuthError, PathError, dial.AddressError) as error:
+    except (_UsageError, StartError, AuthError, PathError, dial.AddressError) as error:
         print(f"toolsrv: {error}", file=sys.stderr)
         return 1
     return 0
@@ -77,9 +88,9 @@ def _directory(text: str) -> Path:
     try:
         path = Path(text).expanduser().absolute()
     except RuntimeError as error:
-        raise StartError(f"--cwd {text}: {error}") from None
+        raise _UsageError(f"--cwd {text}: {error}") from None
     if not path.is_dir():
-        raise StartError(f"--cwd {path}: {'not a directory' if path.exists() else 'no such directory'}")
+        raise _UsageError(f"--cwd {path}: {'not a directory' if path.exists() else 'no such directory'}")
     return path
 
 

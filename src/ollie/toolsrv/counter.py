@@ -7,12 +7,9 @@ that a number costs no disk write and a killed server wastes at most a block.
 
 import fcntl
 import os
+from pathlib import Path
 
 BLOCK = 64
-
-
-class CounterError(Exception):
-    """The file of a counter cannot be used; the text names it."""
 
 
 class Counter:
@@ -22,20 +19,18 @@ class Counter:
         path: The file; made when missing. It stays locked while the counter is open.
 
     Raises:
-        CounterError: `PATH: in use by another toolsrv`, or what the file system said.
+        BlockingIOError: Another process has it open.
+        OSError: What the file system says.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._next = _number(os.pread(self._fd, 32, 0))
         except BlockingIOError:
             os.close(self._fd)
-            raise CounterError(f"{path}: in use by another toolsrv") from None
-        except OSError as error:
-            raise CounterError(f"{path}: {error.strerror}") from error
+            raise
+        self._next = _number(os.pread(self._fd, 32, 0))
         self._reserved = self._next
 
     def next(self) -> int:

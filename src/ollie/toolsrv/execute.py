@@ -17,7 +17,7 @@ from ollie.sandbox.launcher import Exit, Launcher, SandboxError, Spec
 from ollie.sandbox.launcher import Run as Process
 from ollie.toolsrv import report
 from ollie.toolsrv.capture import Capture
-from ollie.toolsrv.output import Output, left_out
+from ollie.toolsrv.output import Output
 from ollie.toolsrv.prepare import Job, RefusedError, Settings, prepare
 from ollie.toolsrv.registry import Registry
 from ollie.toolsrv.runs import Run, Runs, State
@@ -131,30 +131,26 @@ class Executor:
         if run.exit is None:
             return result.text(run.failure, is_error=True)
         last = report.ending(run.exit, job.timeout_s)
-        kept = report.excerpt(run.output.kept())
+        kept = run.output.kept(report.EXCERPT_BYTES)
         shown = report.shown(kept)
         said = report.remarks(run.exit, explain(job.policy, shown, job.cwd) if last and job.enforced else ())
         if not job.enforced:
             said.append(YOLO)
         save = cache(partial(self._save, run, printed))
         if not job.blocks:
-            return report.text_result(shown, kept.dropped, last, said, save)
+            return report.text_result(shown, kept.missing, last, said, save)
         try:
             return report.block_result(printed.kept(), last, said, save)
         except ResultError as error:
-            wrong = report.excerpt(printed.kept())
+            wrong = printed.kept(report.EXCERPT_BYTES)
             shown = report.shown(wrong) + shown
-            return report.text_result(shown, wrong.dropped + kept.dropped, last or str(error), said, save)
+            return report.text_result(shown, wrong.missing + kept.missing, last or str(error), said, save)
 
     def _save(self, run: Run, output: Output) -> str:
         """Put what was kept of an output into a file that the tools of the session can read; its path."""
-        kept = output.kept()
         path = self._settings.tmpdir / f"output-{run.number}.txt"
         with path.open("wb") as file:
-            file.write(kept.head)
-            if kept.dropped:
-                file.write(left_out(kept.dropped))
-            file.write(kept.tail)
+            file.writelines(output.everything())
         return str(path)
 
 

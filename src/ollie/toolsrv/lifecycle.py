@@ -26,7 +26,7 @@ from ollie.sandbox.launcher import Launcher, SandboxError
 from ollie.sandbox.probe import probe, report
 from ollie.toolsrv.admission import Admission
 from ollie.toolsrv.auth import Auth
-from ollie.toolsrv.counter import Counter, CounterError
+from ollie.toolsrv.counter import Counter
 from ollie.toolsrv.execute import Executor
 from ollie.toolsrv.log import log_to
 from ollie.toolsrv.ns import ROOT
@@ -76,7 +76,7 @@ def run(options: Options) -> None:
     """
     try:
         asyncio.run(_run(options, _take_stdout()))
-    except (CounterError, SandboxError, PolicyError, OSError) as error:
+    except (SandboxError, PolicyError, OSError) as error:
         raise StartError(_text(error)) from error
 
 
@@ -166,7 +166,10 @@ def _counters(directory: Path, address: str) -> tuple[Counter, Counter]:
     """The counters of process numbers and of revisions; a server at the same address goes on with them."""
     directory.mkdir(mode=0o700, exist_ok=True)
     name = address.replace("/", "_")
-    return Counter(str(directory / f"{name}.pid")), Counter(str(directory / f"{name}.revision"))
+    try:
+        return Counter(directory / f"{name}.pid"), Counter(directory / f"{name}.revision")
+    except BlockingIOError:
+        raise StartError(f"another toolsrv serves {address}") from None
 
 
 def _tmpdir(where: Path) -> TemporaryDirectory:

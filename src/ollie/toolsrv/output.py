@@ -6,38 +6,40 @@ says how much is missing and goes on behind it.
 """
 
 import asyncio
+import contextlib
+import mmap
 from bisect import bisect_right
-from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
-BLOCK_BYTES = 64 * 1024
+PIECE_BYTES = 64 * 1024
 
 
 class Kept(NamedTuple):
-    """What is left of an output: its first bytes, how many were dropped, its last bytes."""
+    """What is left of an output, or a part of that: first bytes, how many are missing, last bytes."""
 
     head: bytes
-    dropped: int
+    missing: int
     tail: bytes
 
 
 class Output:
     """Bytes as they come, bounded.
 
+    They lie in a mapping of their own: the head at its start, the tail as a ring behind it. Memory is used as far as it
+    was written to, and all of it goes back to the system with the output.
+
     Args:
-        limit_bytes: How much is kept, at least two blocks of 64 KiB; half of it at the head, half at the tail.
+        limit_bytes: How much is kept, half of it at the head, half at the tail; at least 2.
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._head_limit = limit_bytes // 2
-        self._tail_limit = limit_bytes - self._head_limit
-        self._head = bytearray()
-        # Blocks of BLOCK_BYTES, all full but the last: a position in the tail is found by division.
-        self._tail: deque[bytearray] = deque()
-        self._tail_start = self._head_limit
+        self._head_bytes = limit_bytes // 2
+        self._ring_bytes = limit_bytes - self._head_bytes
+        self._memory: mmap.mmap | None = None
         self._length = 0
         self._closed = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: set[asyncio.Future[None]] = set()
 
     @property
     def length(self) -> int:
@@ -45,63 +47,87 @@ class Output:
         return self._length
 
     @property
-    def closed(self) -> bool:
-        """True when nothing more will come."""
-        return self._closed
+    def kept_bytes(self) -> int:
+        """How many of them are left."""
+        return min(self._length, self._head_bytes + self._ring_bytes)
 
     def append(self, data: bytes) -> None:
         """Add `data` at the end and wake the readers."""
         if not data:
             return
-        self._length += len(data)
-        room = self._head_limit - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if data:
-            self._append_tail(data)
+        rest = memoryview(data)
+        skipped = max(0, len(rest) - self._head_bytes - self._ring_bytes)
+        if skipped and self._length >= self._head_bytes:
+            rest = rest[skipped:]
+            self._length += skipped
+        while rest:
+            start, room = self._place(self._length)
+            piece = rest[:room]
+            self._mapping()[start : start + len(piece)] = piece
+            self._length += len(piece)
+            rest = rest[room:]
         self._wake()
 
-    def _append_tail(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            if not self._tail or len(self._tail[-1]) == BLOCK_BYTES:
-                self._tail.append(bytearray())
-            last = self._tail[-1]
-            room = BLOCK_BYTES - len(last)
-            last += rest[:room]
-            rest = rest[room:]
-        # A whole block goes only when what is left behind it still fills the tail's share.
-        while self._length - self._tail_start - BLOCK_BYTES >= self._tail_limit:
-            self._tail.popleft()
-            self._tail_start += BLOCK_BYTES
+    def _place(self, position: int) -> tuple[int, int]:
+        """Where in the mapping a position lies, and how many bytes follow it there in one piece."""
+        if position < self._head_bytes:
+            return position, self._head_bytes - position
+        offset = (position - self._head_bytes) % self._ring_bytes
+        return self._head_bytes + offset, self._ring_bytes - offset
+
+    def _mapping(self) -> mmap.mmap:
+        if self._memory is None:
+            self._memory = mmap.mmap(-1, self._head_bytes + self._ring_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            # A huge page would be 2 MB for a run that prints a line.
+            with contextlib.suppress(OSError):
+                self._memory.madvise(mmap.MADV_NOHUGEPAGE)
+        return self._memory
 
     def close(self) -> None:
         """Say that nothing more will come: waiting readers get end of file."""
         self._closed = True
         self._wake()
 
-    @property
-    def kept_bytes(self) -> int:
-        """How much of it is in memory."""
-        return self._length - max(0, self._tail_start - self._head_limit)
-
-    def kept(self) -> Kept:
-        """What is left of the output."""
-        return Kept(bytes(self._head), self._tail_start - self._head_limit, b"".join(self._tail))
-
-    def gap(self, position: int) -> int:
+    def missing(self, position: int) -> int:
         """How many bytes are missing from `position` on; 0 where there is data, or nothing yet."""
-        return max(0, self._tail_start - position) if position >= self._head_limit else 0
+        return max(0, self._length - self._ring_bytes - position) if position >= self._head_bytes else 0
 
     def at(self, position: int, count: int) -> bytes:
-        """Up to `count` bytes from `position`, which must not lie in the gap; empty at the end."""
-        if position < self._head_limit:
-            return bytes(self._head[position : position + count])
-        index, offset = divmod(position - self._tail_start, BLOCK_BYTES)
-        if index >= len(self._tail):
+        """Up to `count` bytes from `position`, at which nothing may be missing; empty at the end."""
+        if self._memory is None or position >= self._length:
             return b""
-        return bytes(self._tail[index][offset : offset + count])
+        start, room = self._place(position)
+        return self._memory[start : start + min(count, room, self._length - position)]
+
+    def _between(self, start: int, end: int) -> Iterator[bytes]:
+        """The bytes from `start` to `end` in pieces; none of them may be missing."""
+        while start < end:
+            piece = self.at(start, min(PIECE_BYTES, end - start))
+            yield piece
+            start += len(piece)
+
+    def everything(self) -> Iterator[bytes]:
+        """All that is left, in pieces, and a line where something is missing."""
+        head_end, tail_start = self._ends()
+        yield from self._between(0, head_end)
+        if tail_start > head_end:
+            yield left_out(tail_start - head_end)
+        yield from self._between(tail_start, self._length)
+
+    def kept(self, at_most_bytes: int | None = None) -> Kept:
+        """What is left; with `at_most_bytes` no more than so much of each end."""
+        head_end, tail_start = self._ends()
+        if at_most_bytes is not None and self.kept_bytes > 2 * at_most_bytes:
+            whole_from = tail_start if tail_start > head_end else 0
+            head_end = min(head_end, at_most_bytes)
+            tail_start = max(whole_from, self._length - at_most_bytes)
+        head = b"".join(self._between(0, head_end))
+        return Kept(head, tail_start - head_end, b"".join(self._between(tail_start, self._length)))
+
+    def _ends(self) -> tuple[int, int]:
+        """Where the head ends and the tail starts."""
+        head_end = min(self._length, self._head_bytes)
+        return head_end, head_end + self.missing(head_end)
 
     async def beyond(self, position: int) -> bool:
         """Wait until there is output past `position`: True; False when the output ends there."""
@@ -109,17 +135,15 @@ class Output:
             if self._closed:
                 return False
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
+            self._waiters.add(waiter)
             try:
                 await waiter
             finally:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
+                self._waiters.discard(waiter)
         return True
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -128,7 +152,8 @@ class OutputReader:
     """One reader's view of an output, as a served log.
 
     A first read at an offset begins at that position of the whole output. A reader that goes on over the dropped part
-    counts the notice instead of what it replaces, so the view remembers by how much its offsets are shifted from where.
+    counts the notice instead of what it replaces, so the view remembers from where on its offsets are shifted, and by
+    how much.
     """
 
     def __init__(self, output: Output) -> None:
@@ -144,7 +169,7 @@ class OutputReader:
     @property
     def version(self) -> int:
         """Changes whenever the output does."""
-        return self._output.length & 0xFFFFFFFF
+        return self._output.length
 
     def _shift(self, offset: int) -> int:
         return self._shifts[bisect_right(self._offsets, offset) - 1]
@@ -152,7 +177,7 @@ class OutputReader:
     async def read(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes at `offset`; at the dropped part the notice alone; empty at the end."""
         position = offset + self._shift(offset)
-        missing = self._output.gap(position)
+        missing = self._output.missing(position)
         if not missing:
             return self._output.at(position, count)
         notice = left_out(missing)[:count]
@@ -172,5 +197,5 @@ class OutputReader:
 
 
 def left_out(count: int) -> bytes:
-    """The line that stands where `count` bytes were dropped."""
+    """The line that stands where `count` bytes are missing."""
     return b"\n[... %d bytes left out ...]\n" % count

@@ -12,14 +12,12 @@ from pathlib import Path
 from ninep.errors import NinepError
 from ollie.protocol import policy_files
 from ollie.protocol.expand import environment, expand, placeholders
-from ollie.protocol.metadata import ArgumentError, ToolInfo
+from ollie.protocol.metadata import ArgumentError, Script, ToolInfo
 from ollie.protocol.payload import Call, PayloadError
 from ollie.protocol.policy import Policy, PolicyError
 from ollie.protocol.within import tighten
 from ollie.toolsrv.registry import Registry, RegistryError
 from ollie.toolsrv.runs import Task
-
-AGENT_SANDBOX = "agent.sandbox"
 
 
 class RefusedError(NinepError):
@@ -84,14 +82,12 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         RefusedError: The tool is not loaded, the arguments do not fit its schema, the directory or a policy does not
             exist, or the call asks for a bypass.
     """
-    fields = dict(call.fields)
-    agent_policy = fields.pop(AGENT_SANDBOX, "")
     try:
         tool = registry.lookup(call.agent, call.tool)
-        dispatch, arguments = tool.request(replace(call, fields=fields))
+        dispatch, arguments = tool.request(call)
         invocation = tool.invocation(arguments)
         cwd = _directory(call.cwd, settings.cwd)
-        base = _policy(agent_policy or tool.sandbox, dispatch.sandbox, cwd, settings)
+        policy = _policy(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)
     except (RegistryError, PayloadError, ArgumentError, PolicyError) as error:
         raise RefusedError(str(error)) from None
     if dispatch.bypass:
@@ -101,9 +97,9 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         argv=invocation.argv,
         function=invocation.call or "",
         stdin=invocation.stdin,
-        environment=_environment(call, base, settings),
+        environment=_environment(call, policy, settings),
         cwd=cwd,
-        policy=base,
+        policy=_with_tool(policy, tool),
         enforced=not settings.yolo,
         blocks=tool.output == "blocks",
         timeout_s=_timeout_s(tool, dispatch.timeout_s, settings, background=background),
@@ -129,6 +125,14 @@ def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Pol
     if tighter is None:
         return base
     return tighten(base, expand(policy_files.load(tighter, config_dir), values))
+
+
+def _with_tool(policy: Policy, tool: ToolInfo) -> Policy:
+    """The policy, with the directory that the tool's program is in: no policy need name it for the tool to start."""
+    if not isinstance(tool.run, Script):
+        return policy
+    directory = str(Path(tool.run.argv[-1]).resolve().parent)
+    return replace(policy, filesystem=replace(policy.filesystem, rox=(*policy.filesystem.rox, directory)))
 
 
 def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:

@@ -12,8 +12,9 @@ from ollie.protocol.result import TextContent, ToolResult
 from ollie.sandbox.launcher import Exit
 from ollie.toolsrv.output import Kept, left_out
 
-# Half at the head, half at the tail: escape sequences and redrawn lines may be most of it.
-_EXCERPT_BYTES = 256 * 1024
+# As much of each end of an output as is rendered for the sake of 32 KiB: escape sequences and redrawn lines may be most
+# of it, and rendering 16 MiB would take a second.
+EXCERPT_BYTES = 256 * 1024
 
 _REASONS = {
     "cancelled": "it was stopped",
@@ -43,18 +44,9 @@ def remarks(end: Exit, refused: Sequence[str]) -> list[str]:
     return said
 
 
-def excerpt(kept: Kept) -> Kept:
-    """As much of an output as may be shown of it, so that 16 MiB are not rendered for the sake of 32 KiB."""
-    surplus = len(kept.head) + len(kept.tail) - 2 * _EXCERPT_BYTES
-    if surplus <= 0:
-        return kept
-    tail = (kept.head[-_EXCERPT_BYTES:] + kept.tail)[-_EXCERPT_BYTES:]
-    return Kept(kept.head[:_EXCERPT_BYTES], kept.dropped + surplus, tail)
-
-
 def shown(kept: Kept) -> str:
     """An output as text, without control sequences."""
-    return terminal.plain(kept.head + (left_out(kept.dropped) if kept.dropped else b"") + kept.tail)
+    return terminal.plain(kept.head + (left_out(kept.missing) if kept.missing else b"") + kept.tail)
 
 
 def text_result(printed: str, lost_bytes: int, last: str, said: Sequence[str], save: Callable[[], str]) -> ToolResult:
@@ -78,7 +70,7 @@ def block_result(printed: Kept, last: str, said: Sequence[str], save: Callable[[
     Raises:
         ResultError: It printed something else.
     """
-    if printed.dropped:
+    if printed.missing:
         raise result.ResultError("result is longer than what is kept of an output")
     given = result.from_json(printed.head + printed.tail)
     lines = _with_lines("", said, last)

@@ -152,7 +152,7 @@ class Run:
         """
         if self.process is None:
             raise NinepError(f"process {self.number} {'has exited' if self.ended_at else 'has not started'}")
-        self.process.signal(number)
+        self.process.signal(int(number))
 
     def dismiss(self) -> None:
         """Take it out of the table; readers that have it open keep it.

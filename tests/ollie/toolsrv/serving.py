@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from ninep.client import Client, File
-
 from ollie.protocol import payload, result
 from ollie.protocol.result import ToolResult
 from ollie.sandbox.processes import children, descendants
@@ -28,21 +27,21 @@ TOOLS = {
         description: Runs a script.
         input: {type: object, properties: {cmd: {type: string}}, required: [cmd]}
         effect: write
-        command: sh -c {cmd}
+        command: exec sh -c {cmd}
         """,
     "quick": """
         description: Runs a script, half a second long at most.
         input: {type: object, properties: {cmd: {type: string}}, required: [cmd]}
         effect: write
         timeout_s: 0.5
-        command: sh -c {cmd}
+        command: exec sh -c {cmd}
         """,
     "blocks": """
         description: Prints what it is told to, which should be a ToolResult.
         input: {type: object, properties: {cmd: {type: string}}, required: [cmd]}
         effect: read
         output: blocks
-        command: sh -c {cmd}
+        command: exec sh -c {cmd}
         """,
     "broken": "description: [",
 }
@@ -66,7 +65,9 @@ class ToolServer:
         work: Its `--cwd`.
     """
 
-    def __init__(self, home: Path, *options: str, secret: bytes = SECRET, environ: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, *options: str, secret: bytes = SECRET, environ: dict[str, str] | None = None
+    ) -> None:
         self.home = home
         self.work = home / "work"
         self.socket = home / "toolsrv.sock"
@@ -113,7 +114,7 @@ class ToolServer:
             "OLLIE_TOOLS_PATH": str(self.home / "tools"),
             "TMPDIR": str(self.home / "tmp"),
         }
-        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **own, **more}
+        return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **own, **more}
 
     def _line(self) -> str:
         assert self._init.stdout is not None

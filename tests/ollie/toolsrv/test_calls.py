@@ -194,11 +194,14 @@ async def test_a_denial_is_explained(toolsrv: ToolServer, agent: str) -> None:
     assert str(secret) in text.splitlines()[-2]
 
 
+# Refused by nobody, or by the policy.
+CONNECT = "bash -c ': </dev/tcp/127.0.0.1/1'"
+
+
 async def test_a_call_may_tighten_its_sandbox_and_not_leave_it(toolsrv: ToolServer, agent: str) -> None:
     """`sandbox` names a policy that holds as well; a bypass has nobody to approve it; an unknown policy is named."""
-    socket = "python3 -c 'import socket; socket.socket(socket.AF_INET)'"
-    assert await _sh(toolsrv, agent, socket) == ("", False)
-    assert (await _sh(toolsrv, agent, socket, sandbox="strict"))[1]
+    assert "Connection refused" in (await _sh(toolsrv, agent, CONNECT))[0]
+    assert "Permission denied" in (await _sh(toolsrv, agent, CONNECT, sandbox="strict"))[0]
     text, is_error = await _sh(toolsrv, agent, "true", bypass="true")
     assert is_error
     assert "without bypass" in text
@@ -208,9 +211,10 @@ async def test_a_call_may_tighten_its_sandbox_and_not_leave_it(toolsrv: ToolServ
 
 
 async def test_an_agents_own_sandbox_takes_the_place_of_the_tools(toolsrv: ToolServer, agent: str) -> None:
-    """The field `agent.sandbox` names it."""
-    socket = "python3 -c 'import socket; socket.socket(socket.AF_INET)'"
-    assert (await _sh(toolsrv, agent, socket, **{"agent.sandbox": "strict"}))[1]
+    """The field `agent.sandbox` names it; a call cannot loosen that."""
+    for more in ({}, {"sandbox": "default"}):
+        text, _ = await _sh(toolsrv, agent, CONNECT, **{"agent.sandbox": "strict"}, **more)
+        assert "Permission denied" in text
 
 
 async def test_the_environment_is_allow_listed(toolsrv: ToolServer, agent: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ninep.client import Client
 from serving import ToolServer, background, call, load
 
+from ninep.client import Client
 from ninep.errors import NinepError
 from ninep.files import Role, Text, Tree
 from ninep.server import Server
@@ -194,10 +194,12 @@ async def test_many_quick_runs_leave_nothing(start: Start) -> None:
         for _ in range(10):
             given = await asyncio.gather(*(call(client, "a", cmd=f"echo {n}") for n in range(20)))
             assert [result.text for result in given] == [f"{n}\n" for n in range(20)]
+        while toolsrv.descriptors() > descriptors:  # the last reapers are just going
+            await client.stat("info")
         assert toolsrv.descriptors() == descriptors
-        assert toolsrv.processes() == []
+        while toolsrv.processes() or toolsrv.zombies():
+            await client.stat("info")
         assert await client.read("proc/list") == b""
-        assert toolsrv.zombies() == 0
 
 
 async def test_idle_memory_is_small(start: Start) -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollie.toolsrv.output import BLOCK_BYTES, Output, OutputReader, left_out
+from ollie.toolsrv.output import PIECE_BYTES, Output, OutputReader, left_out
 
-LIMIT = 4 * BLOCK_BYTES
+LIMIT = 4 * PIECE_BYTES
 HALF = LIMIT // 2
 
 
@@ -36,7 +36,7 @@ async def test_output_within_the_limit_is_kept_whole() -> None:
     assert await _read_all(OutputReader(output)) == data
 
 
-@given(pieces=st.lists(st.integers(0, 3 * BLOCK_BYTES), max_size=12))
+@given(pieces=st.lists(st.integers(0, 3 * PIECE_BYTES), max_size=12))
 def test_what_is_kept_is_the_true_head_and_tail(pieces: list[int]) -> None:
     """However the output arrives, head, dropped count and tail add up to it, and the tail keeps its share."""
     output = Output(LIMIT)
@@ -45,12 +45,29 @@ def test_what_is_kept_is_the_true_head_and_tail(pieces: list[int]) -> None:
     for size in pieces:
         output.append(whole[start : start + size])
         start += size
-    head, dropped, tail = output.kept()
+    head, missing, tail = output.kept()
     assert output.length == len(whole)
     assert head == whole[:HALF]
-    assert len(head) + dropped + len(tail) == len(whole)
-    assert whole.endswith(tail)
-    assert not dropped or HALF <= len(tail) <= HALF + BLOCK_BYTES
+    assert missing == max(0, len(whole) - LIMIT)
+    assert tail == whole[HALF + missing :]
+    assert output.kept_bytes == len(head) + len(tail)
+    assert b"".join(output.everything()) == head + (left_out(missing) if missing else b"") + tail
+
+
+@given(size=st.integers(0, 3 * LIMIT), at_most=st.integers(1, LIMIT))
+def test_less_than_what_is_kept_can_be_had(size: int, at_most: int) -> None:
+    """So much of each end, the rest is counted as missing; all of it when that is no more."""
+    output = Output(LIMIT)
+    whole = _numbered(size)
+    output.append(whole)
+    head, missing, tail = output.kept(at_most)
+    assert head == whole[: len(head)]
+    assert tail == whole[len(head) + missing :]
+    if output.kept_bytes <= 2 * at_most:
+        assert output.kept() == (head, missing, tail)
+    else:
+        assert len(head) == min(at_most, HALF)
+        assert len(tail) == min(at_most, HALF if output.kept().missing else at_most)
 
 
 async def test_a_reader_gets_one_line_for_what_was_dropped() -> None:
@@ -77,7 +94,7 @@ async def test_a_reader_that_goes_back_finds_what_it_read_before() -> None:
     output.append(_numbered(10 * LIMIT))
     reader = OutputReader(output)
     whole = await _read_all(reader)
-    notice = left_out(output.kept().dropped)
+    notice = left_out(output.kept().missing)
     for offset in (0, HALF - 10, HALF + len(notice) + 5):
         assert whole[offset:].startswith(await reader.read(offset, 64))
 
@@ -116,4 +133,4 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert output._waiters == []
+    assert not output._waiters

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from ninep.client import Client
 from serving import SECRET, ToolServer, load
 
+from ninep.client import Client
 from ninep.errors import NinepError
 
 LISTING = """

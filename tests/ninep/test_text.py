@@ -1,6 +1,5 @@
 """Messages as lines of text."""
 
-
 import pytest
 from hypothesis import given
 from strategies import messages

@@ -93,6 +93,10 @@ class Inline(Coroutine[Any, Any, None]):
             return self._cancelled
         return self._task.uncancel()
 
+    def done(self) -> bool:
+        """As a task's."""
+        return self._task is not None and self._task.done()
+
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """As a task's."""
         return self._loop

@@ -1,0 +1,224 @@
+"""The client against the server."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from ninep import _wire, dial
+from ninep.client import Client
+from ninep.errors import ConnectionLostError, NinepError, ProtocolError
+from ninep.messages import Message, Rversion, Stat, encode
+from ninep.server import Server
+from ninep.testing import Sample, connected
+from ninep.text import parse_message
+
+
+async def test_files_by_their_paths(server: Server, sample: Sample) -> None:
+    """Read, write, rdwr, ls, stat, rename, remove."""
+    async with connected(server) as client:
+        assert await client.read("/thing/./a/label") == b"a\n"
+        await client.write("thing/a/note", b"one")
+        await client.write("thing/a/note", b"two", truncate=True)
+        assert await client.read("thing/a/note") == b"two"
+        assert (await client.stat("thing/a/note")).length == 3
+        assert await client.rdwr("thing/a/ctl", b"echo hello\n") == b"hello\n"
+        assert [entry.name for entry in await client.ls("thing")] == ["idx", "a"]
+        assert (await client.stat("")).is_dir
+        await client.rename("thing/a", "b")
+        assert [entry.name for entry in await client.ls("thing")] == ["idx", "b"]
+        await client.remove("thing/b")
+        assert sample.things == {}
+        with pytest.raises(NinepError, match="file does not exist"):
+            await client.read("thing/b/label")
+
+
+async def test_what_is_refused_is_raised(server: Server, sample: Sample) -> None:
+    """At the commit, so that a write that returned was taken."""
+    async with connected(server) as client:
+        await client.write("thing/a/inbox", b"good")
+        with pytest.raises(NinepError, match="bad message"):
+            await client.write("thing/a/inbox", b"bad")
+        assert sample.things["a"].messages == [b"good"]
+        assert sample.errors == []
+        with pytest.raises(NinepError, match="permission denied"):
+            await client.read("thing/a/inbox")
+
+
+async def test_a_close_without_commit_raises_as_well(server: Server, sample: Sample) -> None:
+    """Clunk commits, and its error is the caller's and the server's."""
+    async with connected(server) as client:
+        file = await client.open("thing/a/inbox", _wire.OWRITE)
+        await file.write(b"bad")
+        with pytest.raises(NinepError, match="bad message"):
+            await file.close()
+        assert sample.errors == [("glenda", "thing/a/inbox", "bad message")]
+
+
+async def test_a_block_left_by_an_error_does_not_wait_for_the_clunk(server: Server) -> None:
+    """The file is closed all the same, and the error is the block's."""
+
+    async def leave(client: Client) -> None:
+        async with await client.open("readme"):
+            raise ZeroDivisionError
+
+    async with connected(server) as client:
+        with pytest.raises(ZeroDivisionError):
+            await leave(client)
+        await server.until(lambda now: now.fids == 1)
+
+
+async def test_long_data_goes_in_many_messages(server: Server) -> None:
+    """A file larger than the msize, both ways, and a directory too."""
+    data = bytes(range(256)) * 4000
+    async with connected(server) as client:
+        await client.write("thing/a/note", data)
+        assert await client.read("thing/a/note") == data
+
+
+async def test_a_path_of_many_names(server: Server) -> None:
+    """More than 16 names take more than one Twalk."""
+    async with connected(server) as client:
+        assert await client.read("thing/a/../../" * 10 + "readme")
+        with pytest.raises(NinepError, match="file does not exist"):
+            await client.stat("thing/a/../../" * 10 + "nothing")
+        with pytest.raises(NinepError, match="file does not exist"):
+            await client.stat("thing/nothing/" + "x/" * 20)
+        await server.until(lambda now: now.fids == 1)
+
+
+async def test_requests_run_at_the_same_time(server: Server, sample: Sample) -> None:
+    """A hundred blocked reads, and everything else goes on."""
+    async with connected(server) as client:
+        reads = [asyncio.ensure_future(client.read("thing/a/level")) for _ in range(100)]
+        await server.until(lambda now: now.outstanding == 100)
+        assert await client.read("readme")
+        sample.things["a"].ready.set()
+        assert await asyncio.gather(*reads) == [b"ready\n"] * 100
+        await server.until(lambda now: now.fids == 1)
+
+
+async def test_a_stream_gives_what_comes_as_it_comes(server: Server, sample: Sample) -> None:
+    """A log, piece by piece, to its end; a consumer that stops leaves nothing open."""
+    log = sample.things["a"].log
+    log.append(b"one\n")
+    async with connected(server) as client:
+        pieces = []
+        async for piece in client.stream("thing/a/log"):
+            pieces.append(piece)
+            if len(pieces) == 1:
+                log.append(b"two\n")
+            else:
+                log.end()
+        assert pieces == [b"one\n", b"two\n"]
+        stream = client.stream("thing/a/log")
+        assert await anext(stream) == b"one\ntwo\n"
+        await stream.aclose()
+        await server.until(lambda now: now.fids == 1)
+
+
+async def test_a_request_is_streamed_and_cancelled_by_leaving_it(server: Server, sample: Sample) -> None:
+    """Closing the stream clunks the fid, which ends what runs."""
+    thing = sample.things["a"]
+    async with connected(server) as client:
+        stream = client.rdwr_stream("thing/a/ask", b"who")
+        assert await anext(stream) == b"got who"
+        assert thing.running == 1
+        await stream.aclose()
+        await server.until(lambda now: now.fids == 1)
+        assert (thing.running, thing.closed) == (0, 1)
+
+
+async def test_cancelling_a_task_flushes_its_request(server: Server, sample: Sample) -> None:
+    """The cancellation goes on when the server has ended what ran; the fid is given back, the client goes on."""
+    thing = sample.things["a"]
+    async with connected(server) as client:
+        asking = asyncio.ensure_future(client.rdwr("thing/a/ask", b"who"))
+        await server.until(lambda now: now.outstanding == 1 and thing.running == 1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (thing.running, thing.closed) == (0, 1)
+        await server.until(lambda now: now.fids == 1)
+        assert await client.read("readme")
+
+
+async def test_a_slow_open_is_cancelled(server: Server, sample: Sample) -> None:
+    """The fid that was walked to is given back."""
+    async with connected(server) as client:
+        opening = asyncio.ensure_future(client.open("thing/a/slow"))
+        await server.until(lambda now: now.outstanding == 1)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await server.until(lambda now: now.fids == 1 and now.outstanding == 0)
+        sample.things["a"].released.set()
+        assert await client.read("thing/a/slow") == b"slow\n"
+
+
+async def test_a_lost_connection_ends_what_waits(server: Server) -> None:
+    """Reads that wait, and everything after."""
+    async with connected(server) as client:
+        reading = asyncio.ensure_future(client.read("thing/a/level"))
+        await server.until(lambda now: now.outstanding == 1)
+        client.calls.abort()
+        with pytest.raises(ConnectionLostError, match="connection lost"):
+            await reading
+        with pytest.raises(ConnectionLostError):
+            await client.read("readme")
+
+
+async def test_two_clients_of_one_server_are_independent(server: Server, sample: Sample) -> None:
+    """Per-fid state is each client's own."""
+    async with connected(server) as one, connected(server) as two:
+        first = await one.open("thing/a/ctl", _wire.ORDWR)
+        second = await two.open("thing/a/ctl", _wire.ORDWR)
+        await first.write(b"echo one")
+        await second.write(b"echo two")
+        assert (await first.read(), await second.read()) == (b"one\n", b"two\n")
+        await first.close()
+        await second.close()
+    assert sample.attaches == [("glenda", ""), ("glenda", "")]
+
+
+async def test_wstat_and_positions_of_a_file(server: Server) -> None:
+    """Reads and writes go on where the last ended, unless they say where."""
+    async with connected(server) as client:
+        async with await client.open("thing/a/note", _wire.ORDWR) as file:
+            await file.write(b"abcdef")
+            assert await file.read(offset=2, count=2) == b"cd"
+            assert await file.read() == b""
+            await file.wstat(Stat(length=3))
+            assert (await file.stat()).length == 3
+            assert await file.write(b"", offset=0) == 0
+        assert await client.read("thing/a/note") == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Rversion(_wire.NOTAG, 8192, "unknown"), "the server speaks 'unknown'"),
+        (Rversion(_wire.NOTAG, 100, "9P2000"), "msize of 100"),
+        (Rversion(_wire.NOTAG, 2**31, "9P2000"), "msize of 2147483648"),
+        (parse_message("Rflush tag=~"), "Rflush to no request"),
+        (parse_message("Rclunk tag=7"), "reply to no request, tag 7"),
+        (parse_message("Rclunk tag=~"), "reply of type 121 where 101 was expected"),
+        (b"\x00\x00\x00\x00", "shorter than its header"),
+    ],
+)
+async def test_a_server_that_speaks_something_else(reply: Message | bytes, error: str) -> None:
+    """The client gives up with what was wrong."""
+    ours, theirs = socket.socketpair()
+    theirs.sendall(reply if isinstance(reply, bytes) else encode(reply))
+    with pytest.raises(ProtocolError, match=error):
+        await Client.adopt(ours, uname="glenda")
+    theirs.close()
+
+
+async def test_nobody_there(tmp_path: Path) -> None:
+    """The system's error, or the address's."""
+    with pytest.raises(FileNotFoundError):
+        await Client.connect(f"unix!{tmp_path}/nothing")
+    with pytest.raises(dial.AddressError):
+        await Client.connect("nowhere")

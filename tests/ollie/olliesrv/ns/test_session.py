@@ -90,8 +90,8 @@ async def test_pausing(world: World) -> None:
 async def test_generating(world: World) -> None:
     """`generate` answers a prompt without any agent."""
     client = await world.attach()
-    assert await client.rdwr("generate", b"hello\n") == b"you said hello\n"
-    assert await client.rdwr("generate", b'{"prompt": "again"}') == b"you said again\n"
+    assert await client.rdwr("generate", b"hello\n") == b"you said: hello\n"
+    assert await client.rdwr("generate", b'{"prompt": "again"}') == b"you said: again\n"
 
 
 async def test_ending_the_server(world: World) -> None:

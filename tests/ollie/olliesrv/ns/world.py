@@ -11,7 +11,7 @@ from ollie.olliesrv.server import Ollie
 
 @dataclass
 class World:
-    """A server in which no turn ever runs: it would start a tool server, which belongs into a namespace of its own.
+    """A server whose agents have no tools: a tool server belongs into a namespace of its own.
 
     Attributes:
         ollie: the server.

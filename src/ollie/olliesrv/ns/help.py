@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninep.tree import Dir, Each, Entry
-from ollie.olliesrv import control, server, sessions
+from ollie.olliesrv import control, server, session_control
 from ollie.olliesrv.commands import Command
 
 # The control files, and what may be written to them.
 CONTROLS: Sequence[tuple[str, Sequence[Command[Any]]]] = (
     ("ctl", server.COMMANDS),
-    ("session/{session}/ctl", sessions.COMMANDS),
+    ("session/{session}/ctl", session_control.COMMANDS),
     ("session/{session}/agent/{agent}/ctl", control.COMMANDS),
 )
 

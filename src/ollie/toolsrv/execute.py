@@ -7,6 +7,7 @@ task of the table does the work, so that no cancellation can come between a proc
 
 import asyncio
 import os
+from contextlib import nullcontext
 from functools import cache, partial
 
 from ollie.protocol import result
@@ -81,8 +82,8 @@ class Executor:
         end = None
         failure = "internal error"
         try:
-            with Capture(run.output) as errors, Capture(printed) if job.blocks else errors as stdout:
-                process = await self._spawn(job, stdout, errors)
+            with Capture(run.output) as stderr, Capture(printed) if job.blocks else nullcontext(stderr) as stdout:
+                process = await self._spawn(job, stdout, stderr)
                 run.spawned(process)
                 if run.state is State.STOPPING:
                     await process.kill(self._settings.grace_s)

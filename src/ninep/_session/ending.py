@@ -29,7 +29,7 @@ def remove(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
 
 def _end(session: Session, tag: int, kind: int, work: _Work, number: int) -> None:
     fid = session.fids.use(number, kind)
-    fid.become(FidState.ENDING)
+    fid.state = FidState.ENDING
     if not fid.requests:
         _work_now(session, tag, kind, fid, work)
         return

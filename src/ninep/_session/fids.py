@@ -41,7 +41,13 @@ if TYPE_CHECKING:
 
 
 class FidState(Enum):
-    """Where a fid is in its life."""
+    """Where a fid is in its life.
+
+    Attributes:
+        rules: its row of the table.
+    """
+
+    rules: "dict[int, FidState | str]"
 
     FREE = auto()  # not in the session's table at all
     PENDING = auto()  # reserved by a request that is to make it
@@ -87,6 +93,9 @@ RULES: dict[FidState, dict[int, FidState | str]] = {
     _S.ENDING: _unknown() | {RCLUNK: _S.FREE, RREMOVE: _S.FREE, RERROR: _S.FREE},
 }
 
+for _state, _rules in RULES.items():
+    _state.rules = _rules
+
 OPENED = (_S.READING, _S.WRITING, _S.BOTH, _S.READING)  # by the two low bits of the mode; OEXEC reads
 
 
@@ -98,7 +107,7 @@ class Fid:
         ending: clunks or removes it, once nothing runs on its behalf any more.
     """
 
-    __slots__ = ("ending", "file", "number", "place", "requests", "rules", "state")
+    __slots__ = ("ending", "file", "number", "place", "requests", "state")
 
     def __init__(self, number: int, state: FidState, place: Place | None = None) -> None:
         self.number = number
@@ -106,12 +115,7 @@ class Fid:
         self.file: OpenFile | None = None
         self.requests: set[Request] | None = None
         self.ending: Callable[[], None] | None = None
-        self.become(state)
-
-    def become(self, state: FidState) -> None:
-        """Change its state."""
         self.state = state
-        self.rules = RULES[state]
 
 
 class Fids:
@@ -139,7 +143,7 @@ class Fids:
         fid = self._table.get(number)
         if fid is None:
             raise NinepError(errors.UNKNOWN_FID)
-        rule = fid.rules[kind]
+        rule = fid.state.rules[kind]
         if rule.__class__ is str:
             raise NinepError(rule)
         return fid
@@ -165,11 +169,11 @@ class Fids:
 
     def turn(self, fid: Fid, reply: int) -> None:
         """Move it on by the reply that is about to be sent, where the table says so."""
-        state = fid.rules.get(reply)
+        state = fid.state.rules.get(reply)
         if state is FidState.FREE:
             del self._table[fid.number]
         elif isinstance(state, FidState):
-            fid.become(state)
+            fid.state = state
 
     def pop_all(self) -> list[Fid]:
         """All of them; none is in use any more."""

@@ -24,7 +24,7 @@ def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     if isinstance(file, OpenFile):
         _opened(session, tag, fid, mode, file)
         return
-    fid.become(FidState.OPENING)
+    fid.state = FidState.OPENING
     session.run(Request(tag, partial(_opened, session, tag, fid, mode), fid=fid, target=fid), file)
 
 
@@ -32,7 +32,7 @@ def _opened(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> 
     assert fid.place is not None
     fid.file = file
     if fid.state is not FidState.ENDING:
-        fid.become(OPENED[mode & 3])
+        fid.state = OPENED[mode & 3]
     session.send(_wire.pack_opened(_wire.ROPEN, tag, fid.place.qid(), session.iounit))
 
 

@@ -137,32 +137,43 @@ class Session:
 
     def _process(self) -> bool:
         data, size = self._input, len(self._input)
-        requests, running, most = self._requests, self._running, self.limits.requests
+        unpack_header = _wire.HEADER.unpack_from
         while self._then is None and not self._closed:
             if self.output_bytes >= OUTPUT_BYTES:
                 return True
             at = self._at
-            end = _wire.message_end(data, at, self._msize)
-            if not end or end > size:
+            if size - at < _wire.HEADER_BYTES:
+                break
+            length, kind, tag = unpack_header(data, at)
+            if not _wire.HEADER_BYTES <= length <= self._msize:
+                _wire.message_end(data, at, self._msize)
+            end = at + length
+            if end > size:
                 break
             self._at = end
-            kind, tag = _wire.parse_header(data, at)
             if self._trace is not None:
                 self._trace("<-", data[at:end])
-            try:
-                if tag in requests:
-                    raise NinepError(errors.TAG_IN_USE)
-                if len(running) >= most and kind not in _ALWAYS:
-                    raise NinepError(errors.TOO_MANY_REQUESTS)
-                self._handlers[kind](self, tag, data, at, end)
-            except ProtocolError:
-                raise
-            except NinepError as error:
-                self.error(tag, str(error))
-            except Exception:  # noqa: BLE001 - a bug in a callback ends its request, not the connection
-                _log.exception("a message of type %d failed", kind)
-                self.error(tag, errors.INTERNAL)
+            self._handle(kind, tag, data, at, end)
         return False
+
+    def _handle(self, kind: int, tag: int, data: Buffer, at: int, end: int) -> None:
+        try:
+            if self._running:
+                self._check_tag(kind, tag)
+            self._handlers[kind](self, tag, data, at, end)
+        except ProtocolError:
+            raise
+        except NinepError as error:
+            self.error(tag, str(error))
+        except Exception:  # noqa: BLE001 - a bug in a callback ends its request, not the connection
+            _log.exception("a message of type %d failed", kind)
+            self.error(tag, errors.INTERNAL)
+
+    def _check_tag(self, kind: int, tag: int) -> None:
+        if tag in self._requests:
+            raise NinepError(errors.TAG_IN_USE)
+        if len(self._running) >= self.limits.requests and kind not in _ALWAYS:
+            raise NinepError(errors.TOO_MANY_REQUESTS)
 
     # Output
 

@@ -120,14 +120,15 @@ class Each(Entry[T], Generic[T, C]):
 
 Permit = Callable[[Any, Entry[Any], tuple[Any, ...], int], None]
 
-_SHIFT = {Role.USER: 6, Role.GROUP: 3, Role.OTHER: 0}
+_USER, _GROUP = Role.USER, Role.GROUP
 
 
 def permit_by_mode(peer: Peer, entry: Entry[Any], _objs: tuple[Any, ...], want: int) -> None:
     """The mode bits of the peer's role decide; remove and rename are for the user role."""
     if want > WANT_WALK | WANT_WRITE | WANT_READ:
-        allowed = peer.role is Role.USER
+        allowed = peer.role is _USER
     else:
-        allowed = not want & ~(entry.mode >> _SHIFT[peer.role])
+        shift = 6 if peer.role is _USER else 3 if peer.role is _GROUP else 0
+        allowed = not want & ~(entry.mode >> shift)
     if not allowed:
         raise NinepError(errors.PERMISSION_DENIED)

@@ -101,7 +101,8 @@ class Place:
         if name == "..":
             return self if self.parent is None else self.parent
         self.check()
-        self.permit(WANT_WALK)
+        attached = self.attached
+        attached.tree.permit(attached.peer, node.entry, self.objs, WANT_WALK)
         child = node.children.get(name)
         if child is not None:
             return Place(child, self.obj, self.objs, self._number, self.attached, self, name)

@@ -6,6 +6,7 @@ run that is.
 
 from ninep.errors import NinepError
 from ninep.tree import Peer
+from ollie.toolsrv.runs import State
 from ollie.toolsrv.server import Toolsrv
 
 
@@ -19,6 +20,11 @@ async def command(toolsrv: Toolsrv, _peer: Peer, text: str) -> str:
     if not (pid.isascii() and pid.isdigit()):
         raise NinepError(f"not a process: {pid}")
     run = toolsrv.runs.owner(int(pid))
+    if run is None:
+        # A tool may be asked about before the launcher has told us that it runs.
+        for starting in [run for run in toolsrv.runs if run.process is None and run.state is not State.EXITED]:
+            await starting.started()
+        run = toolsrv.runs.owner(int(pid))
     if run is None:
         raise NinepError(f"no run has process {pid}")
     return f"{run.number}\t{run.task.agent}\n"

@@ -47,6 +47,7 @@ TOO_MANY_REQUESTS = "too many requests outstanding"
 TOO_MANY_BYTES = "too many bytes outstanding"
 MESSAGE_TOO_LONG = "message too long"
 ANSWER_NOT_READ = "the answer has to be read: open for reading and writing"
+BEING_ANSWERED = "request is being answered"
 
 CONNECTION_LOST = "connection lost"
 

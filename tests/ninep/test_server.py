@@ -316,6 +316,21 @@ async def test_a_client_that_does_not_read_stops_being_served(server: Server, sa
         assert isinstance(await line.rpc(Tstat(1, 1)), Rstat)
 
 
+async def test_requests_sent_one_by_one_stop_being_served_as_well(server: Server, sample: Sample) -> None:
+    """Each in a segment of its own, and none of the replies is read."""
+    sample.things["a"].note.data = b"x" * 100_000
+    async with line_to(server) as line:
+        await line.begin(msize=1024 * 1024)
+        await opened(line, 1, "thing/a/note")
+        for tag in range(300):
+            await line.send(Tread(tag, 1, 0, 100_000))
+            await asyncio.sleep(0)
+        (connection,) = server.connections
+        assert connection.buffered_bytes < 1024 * 1024
+        for _ in range(300):
+            assert isinstance(await line.receive(), Rread)
+
+
 # Authentication
 
 

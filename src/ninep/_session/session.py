@@ -215,7 +215,10 @@ class Session:
         if self._deliveries:
             deliveries, self._deliveries = self._deliveries, []
             for delivered in deliveries:
-                delivered()
+                try:
+                    delivered()
+                except Exception:  # noqa: BLE001 - a bug in a callback, and nobody to answer any more
+                    _log.exception("telling of a delivery failed")
 
     # Requests that wait
 

@@ -74,7 +74,11 @@ class QueueFile(SinkFile):
         return self._piece(offset, count)
 
     async def _wait(self, asking: Awaitable[Head | None], offset: int, count: int) -> bytes:
-        self._head = await asking
+        head = await asking
+        if self._head is None:
+            self._head = head
+        elif head is not None:  # another read of this fid was faster
+            head.release()
         return self._piece(offset, count)
 
     def _piece(self, offset: int, count: int) -> bytes:

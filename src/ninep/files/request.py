@@ -62,7 +62,9 @@ class RequestFile(OpenFile):
         self._lock = asyncio.Lock()
 
     async def write(self, offset: int, data: bytes) -> int:
-        """More of the request; an answer that was being read is given up."""
+        """More of the request; an answer that was not read to its end is given up."""
+        if self._lock.locked():
+            raise NinepError(errors.BEING_ANSWERED)
         if self._answer is not None or self._rest:
             await self._give_up()
         return self._inbox.add(data)

@@ -213,4 +213,10 @@ class WatchFile(SinkFile):
         if self._watcher is not None:
             self._watcher.close()
             self._watcher = None
+        if not commit and self._taking is not None and not self._taking.done():
+            return self._stop_taking(self._taking)
         return super().close(commit=commit)
+
+    async def _stop_taking(self, taking: asyncio.Task[None]) -> None:
+        taking.cancel()
+        await asyncio.wait({taking})

@@ -80,8 +80,9 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """The client does not read; nothing more is handled until it does."""
         self._writable = False
+        self._read_on(reading=False)
 
     def resume_writing(self) -> None:
         """It does again."""
@@ -132,6 +133,8 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         session = self.session
+        if not self._writable:
+            return
         try:
             more = session.process()
             self._write()
@@ -143,7 +146,7 @@ class Connection(asyncio.Protocol):
             self._write()
             self._transport.close()
             return
-        self._read_on(reading=not more and not session.holding)
+        self._read_on(reading=self._writable and not more and not session.holding)
         if self._server.watched:
             self._server.notice()
 
@@ -181,9 +184,10 @@ class Connection(asyncio.Protocol):
             line = f"{error}: {bytes(frame[:64]).hex()}"
         self._server.trace(f"{direction} {line}")
 
-    def close(self) -> None:
-        """End the connection; what was written still goes out."""
-        self._transport.close()
+    @property
+    def buffered_bytes(self) -> int:
+        """What was written and the client has not read."""
+        return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """End the connection at once."""

@@ -74,7 +74,7 @@ class Server:
         self._auth = auth
         self._on_error = on_error
         self._listeners: list[tuple[asyncio.Server, dial.Unix | dial.Tcp]] = []
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self._waiters: list[tuple[Callable[[Statistics], bool], asyncio.Future[Statistics]]] = []
 
     # Listening
@@ -119,7 +119,7 @@ class Server:
             if isinstance(where, dial.Unix):
                 _unlink(where.path)
         self._listeners.clear()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.abort()
         await self.until(lambda now: now.connections == 0)
 
@@ -127,7 +127,7 @@ class Server:
 
     def statistics(self) -> Statistics:
         """What is in use now."""
-        sessions = [connection.session for connection in self._connections]
+        sessions = [connection.session for connection in self.connections]
         return Statistics(
             len(sessions),
             sum(len(session.fids) for session in sessions),
@@ -162,12 +162,12 @@ class Server:
 
     def connected(self, connection: Connection) -> None:
         """A connection begins."""
-        self._connections.add(connection)
+        self.connections.add(connection)
         self.notice()
 
     def disconnected(self, connection: Connection) -> None:
         """Everything of a connection has ended."""
-        self._connections.discard(connection)
+        self.connections.discard(connection)
         self.notice()
 
     async def authenticate(self, conn: Conn, uname: str, aname: str) -> AfidConversation:

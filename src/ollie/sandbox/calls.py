@@ -8,10 +8,7 @@ import importlib
 import io
 import os
 import sys
-import sysconfig
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NoReturn
 
 
@@ -30,14 +27,6 @@ def run(name: str, argv: tuple[str, ...], env: Mapping[str, str]) -> NoReturn:
         os._exit(status)
 
 
-def readable_paths() -> tuple[str, ...]:
-    """What a function may have to read to import something late: the standard library, packages, and this one."""
-    package = str(Path(__file__).parents[1])
-    standard = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
-    packages = [path for path in sys.path if path.endswith(("/site-packages", "/dist-packages"))]
-    return tuple(dict.fromkeys([*standard, *packages, package]))
-
-
 def _become(name: str, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
     """Take over the streams and the environment of the run, as an interpreter does when it starts."""
     sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8", errors="surrogateescape")
@@ -48,7 +37,8 @@ def _become(name: str, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
     sys.argv = list(argv) or [name]
     os.environ.clear()
     os.environ.update(env)
-    tempfile.tempdir = None
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined] # its answer for the launcher's environment
 
 
 def _call(name: str) -> int:

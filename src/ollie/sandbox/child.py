@@ -6,139 +6,86 @@ after Landlock; descriptors of others after the last use of any; seccomp last, s
 """
 
 import os
-import pwd
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import socket
 from typing import NoReturn
 
-from ollie.protocol.policy import Policy, decode
-from ollie.sandbox import calls, caps, landlock, rlimits, seccomp
-from ollie.sandbox.requests import Request
+from ollie.sandbox import calls, enforce
+from ollie.sandbox.requests import Plan, receive
 from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, call, prctl
 
-BROKER = 3
 _LAST_DESCRIPTOR = 0xFFFFFFFF
 
 
-class StepError(Exception):
-    """A step failed, so the program may not run; the text says which and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Whom a program runs as."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A run with everything that can be computed before the fork.
-
-    `ruleset` and `filtered` are what the kernel can enforce of the policy, None and False for nothing; `limits` are by
-    resource number.
-    """
-
-    request: Request
-    policy: Policy
-    ruleset: landlock.Ruleset | None
-    filtered: bool
-    user: User | None
-    limits: dict[int, int]
-
-
-def plan(request: Request, *, abi: int, filters: bool) -> Plan:
-    """What `run` will do on this kernel. Raises StepError for a user that does not exist."""
-    policy = decode(request.policy)
-    user = _user(policy.general.user) if request.enforced and os.geteuid() == 0 else None
-    uid = user.uid if user else os.getuid()
-    files = policy.filesystem
-    if request.call:
-        # The function's own interpreter is part of what it runs on.
-        files = replace(files, ro=(*files.ro, *calls.readable_paths()))
-    return Plan(
-        request=request,
-        policy=policy,
-        ruleset=landlock.ruleset(replace(policy, filesystem=files), abi) if request.enforced and abi else None,
-        filtered=request.enforced and filters,
-        user=user,
-        limits=rlimits.values(policy.limits, rlimits.tasks() if uid and policy.limits.processes else None),
-    )
-
-
-def run(plan: Plan, streams: tuple[int, ...], status: int) -> NoReturn:
-    """Restrict this process and become the program.
+def stand_by(job: socket.socket, status: int) -> NoReturn:
+    """Wait for a plan with the program's descriptors, then restrict this process and become the program.
 
     Args:
-        plan: what to do.
-        streams: the descriptors for 0, 1, 2 and, with a broker, 3; each is above 3.
+        job: where the plan comes from; its end, before, ends this process.
         status: a close-on-exec descriptor: closed without a word when the program runs, else told what failed.
     """
+    step = ["start"]
     try:
-        _restrict(plan, streams, status)
-        if plan.request.call:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        received = receive(job)
+        if received is None:
+            os._exit(0)
+        plan, streams = received
+        _restrict(plan, streams, status, step)
+        if plan.call:
             os.close(status)
-            calls.run(plan.request.call, plan.request.argv, plan.request.env)
-        _execute(plan.request)
+            calls.run(plan.call, plan.argv, plan.env)
+        step[0] = f"run {plan.argv[0]}"
+        _execute(plan)
     except BaseException as error:  # noqa: BLE001 - nothing may return from here into the launcher
-        os.write(status, str(error).encode()[:4000] or b"the sandbox failed")
+        reason = getattr(error, "strerror", None) or error
+        os.write(status, f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
     os._exit(126)
 
 
-def _restrict(plan: Plan, streams: tuple[int, ...], status: int) -> None:
+def _restrict(plan: Plan, streams: list[int], status: int, step: list[str]) -> None:
     os.setsid()
-    _step("set the limits", lambda: rlimits.apply(plan.limits))
+    step[0] = "set the limits"
+    enforce.limit(plan.rlimits)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    _step(f"use {plan.request.cwd} as working directory", lambda: os.chdir(plan.request.cwd))
-    _step("change the user", lambda: _become(plan.user))
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user clears it, so after that
-    if plan.request.enforced:
-        _step("give up new privileges", lambda: prctl(PR_SET_NO_NEW_PRIVS, 1))
-        if (ruleset := plan.ruleset) is not None:
-            _step("confine files with landlock", lambda: landlock.apply(ruleset))
-        _step("drop capabilities", caps.drop)
+    step[0] = f"use {plan.cwd} as working directory"
+    os.chdir(plan.cwd)
+    if plan.user:
+        step[0] = "change the user"
+        enforce.become(plan.user)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the change has cleared it
+    if plan.confined:
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+    if plan.inner:
+        step[0] = "confine files with landlock"
+        enforce.restrict(plan.inner)
+    if plan.confined:
+        step[0] = "drop capabilities"
+        enforce.drop_capabilities()
     _close_others(len(streams), status)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by the interpreter
-        signal.signal(ignored, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    if plan.filtered:
-        confines = plan.ruleset is not None
-        _step("filter system calls", lambda: seccomp.apply(plan.policy.network, landlock=confines))
+    if plan.filter:
+        step[0] = "filter system calls"
+        enforce.filter_calls(plan.filter)
 
 
-def _execute(request: Request) -> None:
-    try:
-        os.execvpe(request.argv[0], request.argv, dict(request.env))  # noqa: S606 - this is the launcher
-    except OSError as error:
-        raise StepError(f"cannot run {request.argv[0]}: {error.strerror}") from None
-
-
-def _step(what: str, take: Callable[[], object]) -> None:
-    try:
-        take()
-    except (OSError, ValueError) as error:
-        raise StepError(f"cannot {what}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _become(user: User | None) -> None:
-    if user:
-        os.setgroups(user.groups)
-        os.setresgid(user.gid, user.gid, user.gid)
-        os.setresuid(user.uid, user.uid, user.uid)
-
-
-def _user(name: str | None) -> User | None:
-    if name is None:
-        return None
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise StepError(f"unknown user {name} in general.user of the sandbox policy") from None
-    return User(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
+def _execute(plan: Plan) -> None:
+    """Execute the program, found in PATH as execvp(3) does. Raises OSError when none can be."""
+    name = plan.argv[0]
+    if "/" in name:
+        os.execve(name, plan.argv, plan.env)  # noqa: S606 - this is the launcher
+    found: OSError = FileNotFoundError(2, os.strerror(2))
+    for directory in plan.env.get("PATH", "").split(":"):
+        try:
+            os.execve(f"{directory or '.'}/{name}", plan.argv, plan.env)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            found = error
+    raise found
 
 
 def _close_others(first: int, status: int) -> None:

@@ -1,19 +1,15 @@
 """Landlock: what of a policy the kernel can enforce on files, ports, signals and abstract sockets.
 
 The rights of every ABI are one table. `ruleset` turns a policy into the values that the system calls take, for any ABI
-and without a kernel; `apply` makes the calls. See landlock(7) and Documentation/userspace-api/landlock.rst.
-
-A thread that restricts itself stays restricted, and only that thread: callers have one thread.
+and without a kernel; `enforce.py` makes the calls. See landlock(7) and Documentation/userspace-api/landlock.rst.
 """
 
-import errno
-import os
-import stat
 import struct
 from dataclasses import dataclass
 
 from ollie.protocol.policy import Policy
 from ollie.protocol.within import grants
+from ollie.sandbox.requests import Ruleset
 from ollie.sandbox.syscalls import call
 
 EXECUTE = 1 << 0
@@ -84,18 +80,6 @@ _LETTERS = {
     | MAKE_SYM
     | REFER,
 }
-# What a rule for something that is not a directory may hold; more is EINVAL.
-ON_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV | RESOLVE_UNIX
-
-
-@dataclass(frozen=True, slots=True)
-class Ruleset:
-    """What the kernel is asked to enforce: the rights that it handles, and who gets which of them back."""
-
-    files: int
-    ports: int
-    scopes: int
-    paths: tuple[tuple[str, int], ...]
 
 
 def known(abi: int) -> Rights:
@@ -114,41 +98,24 @@ def ruleset(policy: Policy, abi: int) -> Ruleset:
         if policy.network.unix_sockets and "w" in letters:
             access |= RESOLVE_UNIX
         paths[path] = paths.get(path, 0) | access
-    return Ruleset(
-        files=rights.files,
-        # All network or none: ports are handled only to deny them.
-        ports=0 if policy.network.enabled else rights.ports,
-        scopes=rights.scopes,
-        paths=tuple((path, access & rights.files) for path, access in paths.items()),
-    )
+    # All network or none: ports are handled only to deny them.
+    ports = 0 if policy.network.enabled else rights.ports
+    granted = ((path, access & rights.files) for path, access in paths.items())
+    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted))
 
 
-def reaper_ruleset(abi: int) -> Ruleset:
+def reaper_ruleset(abi: int) -> Ruleset | None:
     """The ruleset of a reaper, the outer domain of a run: signals and abstract sockets stay inside, files are free.
+
+    None where the ABI scopes no signals: there is no use for it.
 
     A ruleset that does not handle REFER forbids every link and rename between directories in the domains below it, so
     it is handled, and granted everywhere.
     """
     rights = known(abi)
-    return Ruleset(REFER & rights.files, 0, rights.scopes, (("/", REFER & rights.files),))
-
-
-def apply(rules: Ruleset) -> None:
-    """Restrict this thread, for good; no_new_privs is set already. Paths that do not exist are left out.
-
-    Raises:
-        OSError: the kernel refused; the thread may then not go on.
-    """
-    # An older kernel takes the longer structure too, when what it does not know is zero.
-    handled = struct.pack("=QQQ", rules.files, rules.ports, rules.scopes)
-    descriptor = call("landlock_create_ruleset", handled, len(handled), 0)
-    try:
-        for path, access in rules.paths:
-            if access:
-                _allow(descriptor, path, access)
-        call("landlock_restrict_self", descriptor, 0)
-    finally:
-        os.close(descriptor)
+    if not rights.scopes:
+        return None
+    return Ruleset(_handled(REFER & rights.files, 0, rights.scopes), (("/", REFER & rights.files),))
 
 
 def abi() -> int:
@@ -159,20 +126,6 @@ def abi() -> int:
         return 0
 
 
-def _allow(ruleset_fd: int, path: str, access: int) -> None:
-    try:
-        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in _ABSENT:
-            return
-        raise
-    try:
-        if not stat.S_ISDIR(os.fstat(beneath).st_mode):
-            access &= ON_FILE
-        call("landlock_add_rule", ruleset_fd, 1, struct.pack("=Qi", access, beneath), 0)
-    finally:
-        os.close(beneath)
-
-
-# A path that this user cannot reach is refused to the tool by its permissions already.
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
+def _handled(files: int, ports: int, scopes: int) -> bytes:
+    """Struct landlock_ruleset_attr."""
+    return struct.pack("=QQQ", files, ports, scopes)

@@ -12,15 +12,15 @@ import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ollie.protocol.policy import Filesystem, Limits, Policy, encode
-from ollie.sandbox import programs
+from ollie.protocol.policy import Filesystem, Limits, Policy
+from ollie.sandbox import landlock, plans, programs
 from ollie.sandbox.probe import missing, probe
-from ollie.sandbox.processes import Usage, usage
+from ollie.sandbox.processes import Usage, children, usage
 from ollie.sandbox.requests import (
     PACKET_BYTES,
     Deliver,
@@ -28,12 +28,15 @@ from ollie.sandbox.requests import (
     Ended,
     Failed,
     Message,
+    Plan,
     Reason,
-    Request,
+    Start,
     Started,
     decode,
+    encode,
     pack,
-    send,
+    packet_of,
+    start_argument,
 )
 from ollie.sandbox.syscalls import become_subreaper
 
@@ -42,6 +45,7 @@ _BOOT = (
 )
 _ATTEMPTS = 2
 _CLOSE_GRACE_S = 2.0
+_INLINE_BYTES = 32 << 10  # of a packet; what is longer goes into a memory file
 
 
 class SandboxError(RuntimeError):
@@ -107,7 +111,7 @@ class Run:
         notes: what the policy asks for and is not enforced.
     """
 
-    def __init__(self, control: socket.socket, notes: tuple[str, ...]) -> None:
+    def __init__(self, control: socket.socket, notes: tuple[str, ...], ended: "Callable[[Run], None]") -> None:
         self.reaper_pid = 0
         self.pid = 0
         self.notes = notes
@@ -115,8 +119,9 @@ class Run:
         loop = asyncio.get_running_loop()
         self._started: asyncio.Future[Started | Failed | None] = loop.create_future()
         self._exit: asyncio.Future[Exit] = loop.create_future()
-        self._closed = asyncio.Event()
-        loop.add_reader(control, self._listen)
+        self._closed: asyncio.Future[None] = loop.create_future()
+        self._ended = ended
+        loop.add_reader(control.fileno(), self._listen)
 
     async def wait(self) -> Exit:
         """How the run ended, when nothing of it is alive. The end of its pipes is not waited for."""
@@ -132,7 +137,7 @@ class Run:
 
     def signal(self, number: int) -> None:
         """Signal the process group of the first process; after its end this does nothing."""
-        self._tell(Deliver(number))
+        self._tell(Deliver(int(number)))
 
     def usage(self) -> Usage:
         """Processes and memory of the run now; zero after its end."""
@@ -144,13 +149,13 @@ class Run:
 
     async def closed(self) -> None:
         """Wait until the reaper is gone too."""
-        await self._closed.wait()
+        await asyncio.shield(self._closed)
 
     def _tell(self, message: Message) -> None:
         if not self._exit.done():
             # A reaper that reads nothing for hundreds of messages is stopped: there is nobody to tell.
-            with suppress(BlockingIOError):
-                send(self._control, message)
+            with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+                self._control.send(encode(message), socket.MSG_NOSIGNAL)
 
     def _listen(self) -> None:
         try:
@@ -162,27 +167,26 @@ class Run:
         if not packet:
             self._lost()
             return
-        match decode(packet):
-            case Started() as message:
-                self.reaper_pid, self.pid = message.reaper_pid, message.pid
-                self.notes += message.notes
-                self._started.set_result(message)
-            case Failed() as message:
-                self._started.set_result(message)
-                self._finish(Exit(None, None, "lost", 0, self.notes))
-            case Ended(status, number, reason, left_running, notes):
-                self._finish(Exit(status, number, reason, left_running, self.notes + notes))
-            case _:
-                self._lost()
+        message = decode(packet)
+        if isinstance(message, Started):
+            self.reaper_pid, self.pid = message.reaper_pid, message.pid
+            self.notes += message.notes
+            self._started.set_result(message)
+        elif isinstance(message, Failed):
+            self._started.set_result(message)
+            self._finish(Exit(None, None, "lost", 0, self.notes))
+        elif isinstance(message, Ended):
+            self._finish(Exit(*message[:4], self.notes + message.notes))
 
     def _lost(self) -> None:
         """The socket ended. Without a report the reaper was killed, and what it left was ended by the launcher."""
-        asyncio.get_running_loop().remove_reader(self._control)
+        asyncio.get_running_loop().remove_reader(self._control.fileno())
         self._control.close()
         if not self._started.done():
             self._started.set_result(None)
         self._finish(Exit(None, None, "lost", 0, self.notes))
-        self._closed.set()
+        self._closed.set_result(None)
+        self._ended(self)
 
     def _finish(self, result: Exit) -> None:
         if not self._exit.done():
@@ -219,7 +223,8 @@ class Launcher:
             become_subreaper()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                self._process = await asyncio.to_thread(_launch, theirs.fileno(), self._preload)
+                start = Start(theirs.fileno(), os.getpid(), landlock.reaper_ruleset(self._kernel.abi), self._preload)
+                self._process = await asyncio.to_thread(_launch, start)
             ours.setblocking(False)
             self._control = ours
             asyncio.get_running_loop().add_reader(ours, self._gone, ours, self._process)
@@ -231,33 +236,41 @@ class Launcher:
             SandboxError: `cannot run foo: No such file or directory`; what the kernel lacks, with `best_effort: false`.
         """
         notes = self._unenforced(spec.policy)
-        policy = programs.complete(spec.policy, spec.env) if spec.policy else Policy(limits=spec.limits)
-        if policy.advanced.ldd and spec.argv:
+        policy = spec.policy and programs.complete(spec.policy, spec.env)
+        if policy and policy.advanced.ldd and spec.argv:
             policy = programs.with_libraries(policy, await self._libraries(spec))
-        request = Request(
-            argv=spec.argv,
-            call=spec.call,
-            env=spec.env,
-            cwd=spec.cwd,
-            policy=encode(policy),
-            enforced=spec.policy is not None,
-            background=spec.background,
-            grace_s=spec.grace_s,
-        )
+        try:
+            plan = plans.plan(
+                policy,
+                spec.limits,
+                self._kernel,
+                argv=spec.argv,
+                call=spec.call,
+                env=spec.env,
+                cwd=spec.cwd,
+                background=spec.background,
+                grace_s=spec.grace_s,
+            )
+        except plans.PlanError as error:
+            raise SandboxError(str(error)) from None
         for _ in range(_ATTEMPTS):
-            run = await self._request(spec, request, notes)
+            run = await self._request(spec, plan, notes)
             if run:
                 return run
         raise SandboxError("the launcher of tools ended twice while it started this one")
 
     async def close(self) -> None:
         """End every run and the launcher. Returns when nothing of them is alive; may be called again."""
-        await asyncio.gather(*(run.kill(_CLOSE_GRACE_S) for run in tuple(self._runs)))
+        await asyncio.gather(*(self._end(run) for run in tuple(self._runs)))
         if self._control is not None and self._process is not None:
             self._forget(self._control)
             await asyncio.to_thread(self._process.wait)
             self._process = None
         await asyncio.gather(*self._tasks)
+
+    async def _end(self, run: Run) -> None:
+        await run.kill(_CLOSE_GRACE_S)
+        await run.closed()
 
     def _unenforced(self, policy: Policy | None) -> tuple[str, ...]:
         if policy is None:
@@ -268,48 +281,47 @@ class Launcher:
             raise SandboxError(f"the sandbox policy{name} cannot be enforced here: {'; '.join(lacks)}")
         return lacks
 
-    async def _request(self, spec: Spec, request: Request, notes: tuple[str, ...]) -> Run | None:
+    async def _request(self, spec: Spec, plan: Plan, notes: tuple[str, ...]) -> Run | None:
         """Ask for one run; None when the launcher died over it."""
-        await self.start()
+        if self._control is None:
+            await self.start()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        run = Run(ours, notes)
-        self._keep(run)
+        run = Run(ours, notes, self._runs.discard)
+        self._runs.add(run)
         try:
             with theirs:
-                await self._send(spec, pack(request), theirs)
+                await self._send(spec, plan, theirs.fileno())
             answer = await run.started()
         except BaseException:
-            run_end = asyncio.ensure_future(run.kill(spec.grace_s))
-            self._tasks.add(run_end)
-            run_end.add_done_callback(self._tasks.discard)
+            self._in_background(run.kill(spec.grace_s))
             raise
-        match answer:
-            case Started():
-                return run
-            case Failed(error):
-                raise SandboxError(error)
+        if isinstance(answer, Started):
+            return run
+        if isinstance(answer, Failed):
+            raise SandboxError(answer.error)
         return None
 
-    async def _send(self, spec: Spec, content: bytes, run: socket.socket) -> None:
-        """Send a request with its descriptors; that the launcher is gone shows on the run's socket."""
-        memory = os.memfd_create("run", os.MFD_CLOEXEC)
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    async def _send(self, spec: Spec, plan: Plan, run: int) -> None:
+        """Send a plan with its descriptors; that the launcher is gone shows on the run's socket."""
+        given = (spec.stdin, spec.stdout, spec.stderr)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if -1 in given else -1
+        content = pack(plan)
+        memory = _memory(content) if len(content) > _INLINE_BYTES else -1
+        descriptors = [run, *(null if stream < 0 else stream for stream in given)]
+        descriptors += [descriptor for descriptor in (spec.broker, memory) if descriptor >= 0]
         try:
-            os.set_blocking(memory, False)
-            os.write(memory, content)
-            streams = [null if stream < 0 else stream for stream in (spec.stdin, spec.stdout, spec.stderr)]
-            broker = [spec.broker] if spec.broker >= 0 else []
             async with self._sending:
-                await self._send_packet([run.fileno(), memory, *streams, *broker])
+                await self._send_packet(packet_of(plan, content if memory < 0 else None), descriptors)
         finally:
-            os.close(memory)
-            os.close(null)
+            for descriptor in (null, memory):
+                if descriptor >= 0:
+                    os.close(descriptor)
 
-    async def _send_packet(self, descriptors: list[int]) -> None:
+    async def _send_packet(self, packet: bytes, descriptors: list[int]) -> None:
         while (control := self._control) is not None:
             try:
-                socket.send_fds(control, [b"run"], descriptors, socket.MSG_NOSIGNAL)
+                socket.send_fds(control, [packet], descriptors, socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 await _writable(control)
             except (BrokenPipeError, ConnectionResetError):
@@ -317,19 +329,8 @@ class Launcher:
             else:
                 return
 
-    def _keep(self, run: Run) -> None:
-        generation = self._process
-
-        async def until_closed() -> None:
-            await run.closed()
-            self._runs.discard(run)
-            if run.reaper_pid and generation is not self._process:
-                # The launcher is gone, so the reaper became a child of this process.
-                with suppress(ChildProcessError):
-                    await asyncio.to_thread(os.waitpid, run.reaper_pid, 0)
-
-        self._runs.add(run)
-        task = asyncio.get_running_loop().create_task(until_closed())
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -337,9 +338,7 @@ class Launcher:
         """The launcher died: what it ran ends by itself, and the next spawn starts another."""
         self._forget(control)
         self._process = None
-        task = asyncio.get_running_loop().create_task(_reap(process))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._in_background(asyncio.to_thread(_wait, process))
 
     def _forget(self, control: socket.socket) -> None:
         asyncio.get_running_loop().remove_reader(control)
@@ -362,8 +361,28 @@ class Launcher:
             os.close(listing)
 
 
-async def _reap(process: subprocess.Popen[bytes]) -> None:
-    await asyncio.to_thread(process.wait)
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a launcher that died, and for its reapers: they became children of this process, and end by themselves."""
+    process.wait()
+    while left := [pid for pid in children(os.getpid()) if _session(pid) == process.pid]:
+        for pid in left:
+            os.waitpid(pid, 0)
+
+
+def _session(pid: int) -> int:
+    """The session of a child: that of the launcher, for what it forked."""
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def _memory(content: bytes) -> int:
+    """A memory file with this content."""
+    memory = os.memfd_create("run", os.MFD_CLOEXEC)
+    os.set_blocking(memory, False)
+    os.write(memory, content)
+    return memory
 
 
 async def _writable(sock: socket.socket) -> None:
@@ -381,15 +400,14 @@ def _set(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
-def _launch(control: int, preload: tuple[str, ...]) -> subprocess.Popen[bytes]:
+def _launch(start: Start) -> subprocess.Popen[bytes]:
     """Start the interpreter of the launcher, with nothing of the server's environment that a tool may not see."""
-    start = json.dumps({"control": control, "server_pid": os.getpid(), "preload": preload})
     env = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
     return subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-I", "-S", "-c", _BOOT, start, json.dumps(_import_path())],
+        [sys.executable, "-I", "-S", "-c", _BOOT, start_argument(start), json.dumps(_import_path())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        pass_fds=(control,),
+        pass_fds=(start.control,),
         env=env,
         cwd="/",
         start_new_session=True,

@@ -1,43 +1,52 @@
 """The launcher process: it forks a reaper for every run that the server asks for.
 
 It is small, has one thread, and imports nothing once it serves, so a fork is cheap and safe; the server, with its
-threads and its event loop, never forks. It ends when the server does, after its reapers. When a reaper is killed, what
-it leaves behind becomes the launcher's, which ends it.
+threads and its event loop, never forks. One reaper stands by, with the process of its program, so that a run does not
+wait for two forks. The launcher ends when the server does, after its reapers. When a reaper is killed, what it leaves
+behind becomes the launcher's, which ends it.
 """
 
-import array
 import gc
 import importlib
-import json
 import os
 import select
 import signal
 import socket
 import sys
-from typing import NoReturn
+import traceback
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn
 
-from ollie.sandbox import child, landlock, reaper, seccomp
+from ollie.sandbox import reaper
 from ollie.sandbox.processes import children
-from ollie.sandbox.requests import PACKET_BYTES, Failed, send, unpack
+from ollie.sandbox.requests import Start, is_confined, receive_packet, split, started_with
 from ollie.sandbox.syscalls import become_subreaper, pending_signals, signal_descriptor
 
-_DESCRIPTORS = 6  # at most, with a request
 _RESERVED = 4  # 0 to 3 are what a program gets; nothing else may have these numbers
 
 
-def main() -> NoReturn:
-    """Serve until the server closes the socket and nothing runs any more.
+class Ready(NamedTuple):
+    """A reaper that stands by: where it and its program's process get their plan."""
 
-    The only argument is JSON: `control`, the descriptor of the socket; `server_pid`; `preload`, names of modules.
-    """
-    values = json.loads(sys.argv[1])
-    control = socket.socket(fileno=values["control"])
-    _prepare(values["preload"])
-    Launcher(control, values["server_pid"]).serve()
+    pid: int
+    job: socket.socket
+    childs_job: socket.socket
+
+    def close(self) -> None:
+        """Close the sockets; without a plan the processes end then."""
+        self.job.close()
+        self.childs_job.close()
+
+
+def main() -> NoReturn:
+    """Serve until the server closes the socket and nothing runs any more. The only argument is a `Start`."""
+    start = started_with(sys.argv[1])
+    _prepare(start.preload)
+    Launcher(start).serve()
     os._exit(0)
 
 
-def _prepare(preload: list[str]) -> None:
+def _prepare(preload: Iterable[str]) -> None:
     """Reach the state that every run is forked from."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < _RESERVED:
         pass
@@ -61,74 +70,87 @@ class Launcher:
     report come, learns by its end that the run is over.
     """
 
-    def __init__(self, control: socket.socket, server_pid: int) -> None:
-        self._control = control
-        self._server_pid = server_pid
-        self._abi = landlock.abi()
-        self._filters = seccomp.available()
-        self._runs: dict[int, socket.socket] = {}
-        self._bereft: list[socket.socket] = []  # of runs whose reaper was killed, until nothing of them is left
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._control = socket.socket(fileno=start.control)
+        self._pid = os.getpid()
+        self._runs: dict[int, int] = {}
+        self._bereft: list[int] = []  # sockets of runs whose reaper was killed, until nothing of them is left
+        self._ready: Ready | None = None
 
     def serve(self) -> None:
         """Start runs and reap reapers."""
         signals = signal_descriptor(set(reaper.SIGNALS))
+        control = self._control.fileno()
         poll = select.poll()
         poll.register(signals, select.POLLIN)
-        poll.register(self._control, select.POLLIN)
+        poll.register(control, select.POLLIN)
         serving = True
-        while serving or self._runs or self._bereft:
+        self._ready = self._fork(confined=True)
+        while serving or self._runs or self._bereft or self._ready:
             ready = {descriptor for descriptor, _ in poll.poll()}
             if signals in ready:
                 if signal.SIGTERM in pending_signals(signals):
                     return  # the reapers notice
                 self._reap()
-            if self._control.fileno() in ready and not self._accept():
-                poll.unregister(self._control)
+            if control in ready and not self._accept():
+                poll.unregister(control)
                 serving = False
+                if self._ready:
+                    self._ready.close()
 
     def _accept(self) -> bool:
         """Start one run; False when the server is gone."""
-        packet, ancillary, _, _ = self._control.recvmsg(
-            PACKET_BYTES, socket.CMSG_SPACE(_DESCRIPTORS * 4), socket.MSG_CMSG_CLOEXEC
-        )
-        if not packet:
+        packet, descriptors = receive_packet(self._control)
+        if not descriptors:
             return False
-        descriptors = array.array("i", b"".join(data for _, _, data in ancillary)).tolist()
-        run = socket.socket(fileno=descriptors[0])
-        streams = tuple(descriptors[2:])
-        try:
-            request = unpack(_content(descriptors[1]))
-            self._fork(run, child.plan(request, abi=self._abi, filters=self._filters), streams)
-        except (child.StepError, OSError) as error:
-            send(run, Failed(str(error)))
-            run.close()
-        finally:
-            for descriptor in streams:
-                os.close(descriptor)
+        confined = is_confined(packet)
+        if self._ready is None or not confined:
+            self._start_with(self._fork(confined=confined), packet, descriptors)
+        else:
+            self._start_with(self._ready, packet, descriptors)
+            self._ready = None
+        if self._ready is None:
+            self._ready = self._fork(confined=True)
         return True
 
-    def _fork(self, run: socket.socket, plan: child.Plan, streams: tuple[int, ...]) -> None:
-        launcher_pid = os.getpid()
-        if plan.filtered:
-            seccomp.prepare(plan.policy.network, landlock=plan.ruleset is not None)
-        pid = os.fork()
-        if pid:
-            self._runs[pid] = run
-            return
+    def _start_with(self, ready: Ready, packet: bytes, descriptors: list[int]) -> None:
+        """Give a plan to a reaper and to its program's process."""
+        run, streams, memory = split(packet, descriptors)
         try:
-            # Kept open in another run, this would keep the server from noticing an end, and a reaper from noticing its.
-            for other in (self._control, *self._runs.values(), *self._bereft):
+            socket.send_fds(ready.childs_job, [packet], streams + memory)
+            socket.send_fds(ready.job, [packet], [run, *memory])
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it was killed while it stood by; the server sees the end of the run's socket
+        ready.close()
+        self._runs[ready.pid] = run
+        for descriptor in streams + memory:
+            os.close(descriptor)
+
+    def _fork(self, *, confined: bool) -> Ready:
+        job, its_job = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        childs_job, its_childs_job = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            self._stand_by(its_job, its_childs_job, (job, childs_job), confined=confined)
+        its_job.close()
+        its_childs_job.close()
+        return Ready(pid, job, childs_job)
+
+    def _stand_by(
+        self, job: socket.socket, childs_job: socket.socket, others: tuple[socket.socket, ...], *, confined: bool
+    ) -> NoReturn:
+        try:
+            # Kept open in another run these would keep the server, or a reaper, from noticing the other side's end.
+            for other in (self._control, *others):
                 other.close()
-            reaper.run(
-                plan,
-                run,
-                streams,
-                server_pid=self._server_pid,
-                launcher_pid=launcher_pid,
-                abi=self._abi,
-            )
-        except BaseException as error:  # noqa: BLE001 - nothing may return from here into the launcher
-            send(run, Failed(f"the reaper failed: {type(error).__name__}: {error}"))
+            if self._ready:
+                self._ready.close()
+            for run in (*self._runs.values(), *self._bereft):
+                os.close(run)
+            reaper.stand_by(job, childs_job, self._start, launcher_pid=self._pid, confined=confined)
+        except BaseException:  # noqa: BLE001 - nothing may return from here into the launcher
+            traceback.print_exc()
         finally:
             os._exit(1)
 
@@ -142,22 +164,25 @@ class Launcher:
             if pid == 0:
                 break
             run = self._runs.pop(pid, None)
-            if run and status == 0:
-                run.close()
-            elif run:
-                self._bereft.append(run)
+            if run is not None:
+                if status == 0:
+                    os.close(run)
+                else:
+                    self._bereft.append(run)
+            elif self._ready and self._ready.pid == pid:
+                self._ready.close()
+                self._ready = None
         if self._bereft:
-            orphans = set(children(os.getpid())) - self._runs.keys()
-            for orphan in orphans:
-                os.kill(orphan, signal.SIGKILL)
-            if not orphans:
-                for run in self._bereft:
-                    run.close()
-                self._bereft.clear()
+            self._end_orphans()
 
-
-def _content(descriptor: int) -> bytes:
-    try:
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-    finally:
-        os.close(descriptor)
+    def _end_orphans(self) -> None:
+        """End what killed reapers left; when all of it is gone their runs are over."""
+        orphans = set(children(self._pid)) - self._runs.keys()
+        if self._ready:
+            orphans.discard(self._ready.pid)
+        for orphan in orphans:
+            os.kill(orphan, signal.SIGKILL)
+        if not orphans:
+            for run in self._bereft:
+                os.close(run)
+            self._bereft.clear()

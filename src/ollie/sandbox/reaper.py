@@ -22,7 +22,21 @@ from typing import NoReturn
 
 from ollie.sandbox import child, scope
 from ollie.sandbox.processes import usage
-from ollie.sandbox.requests import PACKET_BYTES, Deliver, End, Ended, Failed, Reason, Started, decode, send
+from ollie.sandbox.requests import (
+    PACKET_BYTES,
+    Deliver,
+    End,
+    Ended,
+    Failed,
+    Message,
+    Plan,
+    Reason,
+    Start,
+    Started,
+    decode,
+    encode,
+    receive,
+)
 from ollie.sandbox.syscalls import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
@@ -41,68 +55,75 @@ FORCE_AGAIN_S = 0.1
 GIVE_UP_S = 5.0  # without a domain a process of another user can refuse to end
 
 
-def run(
-    plan: child.Plan,
-    control: socket.socket,
-    streams: tuple[int, ...],
-    *,
-    server_pid: int,
-    launcher_pid: int,
-    abi: int,
+def stand_by(
+    job: socket.socket, childs_job: socket.socket, start: Start, *, launcher_pid: int, confined: bool
 ) -> NoReturn:
-    """Be the reaper of one run, in a process made for it.
+    """Become ready to be the reaper of a run, in a process made for it; then be it.
+
+    All that does not depend on the run is done before there is one: the domain, and the fork of the program's process.
 
     Args:
-        plan: of the run.
-        control: the run's socket.
-        streams: for the program; closed here.
-        server_pid: proves the scope of signals.
-        launcher_pid: the parent; when it is another one already, nothing starts.
-        abi: of Landlock, 0 for none.
+        job: where the launcher sends the plan, with the run's socket; its end, before, ends this process.
+        childs_job: where it sends the plan to the program's process, with the program's descriptors.
+        start: what the launcher was started with.
+        launcher_pid: the parent; when it is another one already, this process has nobody to serve.
+        confined: whether the run will be; without, this process stays outside of any domain.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != launcher_pid:
         os._exit(1)
     become_subreaper()
-    confined: scope.Scope | None = None
+    scoped: scope.Scope | None = None
     notes: tuple[str, ...] = ()
-    if plan.request.enforced:
+    if confined:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
-        if abi >= scope.SIGNAL_ABI:
+        if start.outer:
             try:
-                confined = scope.enter(server_pid, abi)
+                scoped = scope.enter(start.server_pid, start.outer)
             except (scope.ScopeError, OSError) as error:
                 notes = (f"the processes of this run are ended one by one: {error}",)
-    pid, error_text = _start(plan, streams)
-    if error_text:
-        send(control, Failed(error_text))
-        os.waitpid(pid, 0)
-        os._exit(0)
-    send(control, Started(os.getpid(), pid, notes))
-    send(control, Reaper(plan, control, confined, pid).watch())
-    os._exit(0)
-
-
-def _start(plan: child.Plan, streams: tuple[int, ...]) -> tuple[int, str]:
-    """Fork the program; its pid, and what failed before it ran."""
     read, write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        child.run(plan, streams, write)
+        child.stand_by(childs_job, write)
     os.close(write)
-    for descriptor in streams:
-        os.close(descriptor)
-    parts = []
-    while part := os.read(read, PACKET_BYTES):
-        parts.append(part)
-    os.close(read)
-    return pid, b"".join(parts).decode(errors="replace")
+    childs_job.close()
+    received = receive(job)
+    if received is None:
+        os._exit(0)
+    plan, (control,) = received
+    job.close()
+    if _report(pid, read, control, notes):
+        tell(control, Reaper(plan, control, scoped, pid).watch())
+    os._exit(0)
+
+
+def _report(pid: int, status: int, control: int, notes: tuple[str, ...]) -> bool:
+    """Tell the server whether the program runs."""
+    failure = b""
+    while part := os.read(status, PACKET_BYTES):
+        failure += part
+    os.close(status)
+    if failure:
+        tell(control, Failed(failure.decode(errors="replace")))
+        os.waitpid(pid, 0)
+        return False
+    tell(control, Started(os.getpid(), pid, notes))
+    return True
+
+
+def tell(control: int, message: Message) -> None:
+    """Send a message to the server; that it has gone is noticed elsewhere."""
+    try:
+        os.write(control, encode(message))
+    except (BrokenPipeError, ConnectionResetError):
+        return
 
 
 class Reaper:
     """One run from its start to its end."""
 
-    def __init__(self, plan: child.Plan, control: socket.socket, confined: scope.Scope | None, pid: int) -> None:
+    def __init__(self, plan: Plan, control: int, confined: scope.Scope | None, pid: int) -> None:
         self._plan = plan
         self._control = control
         self._scope = confined
@@ -114,8 +135,7 @@ class Reaper:
         self._give_up_at: float | None = None
         self._settled_at: float | None = None
         self._notes: tuple[str, ...] = ()
-        limits = plan.policy.limits
-        self._watch_at = time.monotonic() + WATCH_S if limits.memory or limits.processes else None
+        self._watch_at = time.monotonic() + WATCH_S if plan.memory or plan.processes else None
 
     def watch(self) -> Ended:
         """Wait for what happens until nothing of the run is alive."""
@@ -127,10 +147,10 @@ class Reaper:
             timeout_s = self._timeout_s()
             ready = {descriptor for descriptor, _ in poll.poll(None if timeout_s is None else 1000 * timeout_s)}
             if signals in ready and signal.SIGTERM in pending_signals(signals):
-                self._end("lost", self._plan.request.grace_s)
-            if self._control.fileno() in ready and not self._listen():
+                self._end("lost", self._plan.grace_s)
+            if self._control in ready and not self._listen():
                 poll.unregister(self._control)
-                self._end("lost", self._plan.request.grace_s)
+                self._end("lost", self._plan.grace_s)
             if not self._on_time(time.monotonic()):
                 break
         return self._ended()
@@ -146,31 +166,31 @@ class Reaper:
                 break
             if pid == self._pid:
                 self._result = status
-        if self._result is not None and not self._reason and not self._plan.request.background:
+        if self._result is not None and not self._reason and not self._plan.background:
             self._settled_at = self._settled_at or time.monotonic() + SETTLE_S
         return True
 
     def _listen(self) -> bool:
         """Do what one message asks; False when the server is gone."""
         try:
-            packet = self._control.recv(PACKET_BYTES)
+            packet = os.read(self._control, PACKET_BYTES)
         except ConnectionResetError:
             return False
         if not packet:
             return False
-        match decode(packet):
-            case End(reason, grace_s):
-                self._end(reason, grace_s)
-            case Deliver(number) if self._result is None:
-                with suppress(OSError):
-                    os.killpg(self._pid, number)
+        message = decode(packet)
+        if isinstance(message, End):
+            self._end(message.reason, message.grace_s)
+        elif isinstance(message, Deliver) and self._result is None:
+            with suppress(OSError):
+                os.killpg(self._pid, message.number)
         return True
 
     def _on_time(self, now: float) -> bool:
         """Do what is due; False to give up on what refuses to end."""
         if self._settled_at is not None and now >= self._settled_at and self._reason is None:
             self._left_running = usage(os.getpid()).processes
-            self._end("exited", self._plan.request.grace_s)
+            self._end("exited", self._plan.grace_s)
         if self._watch_at is not None and now >= self._watch_at and self._reason is None:
             self._watch_at = now + WATCH_S
             self._check_limits()
@@ -181,11 +201,10 @@ class Reaper:
         return self._scope is not None or self._give_up_at is None or now < self._give_up_at
 
     def _check_limits(self) -> None:
-        limits = self._plan.policy.limits
         used = usage(os.getpid())
-        if limits.processes and used.processes > limits.processes:
+        if 0 < self._plan.processes < used.processes:
             self._end("processes", 0)
-        elif limits.memory and used.rss_bytes > limits.memory:
+        elif 0 < self._plan.memory < used.rss_bytes:
             self._end("memory", 0)
 
     def _end(self, reason: Reason, grace_s: float) -> None:

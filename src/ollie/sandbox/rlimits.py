@@ -10,8 +10,8 @@ from ollie.protocol.policy import Limits
 _THREADS_EACH = 8
 
 
-def values(limits: Limits, tasks: int | None) -> dict[int, int]:
-    """The resource limits of a run, by number.
+def values(limits: Limits, tasks: int | None) -> tuple[tuple[int, int], ...]:
+    """The resource limits of a run: (resource, value) each.
 
     Args:
         limits: of the policy.
@@ -27,15 +27,7 @@ def values(limits: Limits, tasks: int | None) -> dict[int, int]:
     }
     if limits.processes is not None and tasks is not None:
         wanted[resource.RLIMIT_NPROC] = tasks + _THREADS_EACH * limits.processes
-    return {number: value for number, value in wanted.items() if value is not None}
-
-
-def apply(wanted: dict[int, int]) -> None:
-    """Set the limits of this process, soft and hard, never above the hard ones that it has."""
-    for number, value in wanted.items():
-        _, hard = resource.getrlimit(number)
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (bound, bound))
+    return tuple((number, value) for number, value in wanted.items() if value is not None)
 
 
 def tasks() -> int:

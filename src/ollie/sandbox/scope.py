@@ -10,10 +10,9 @@ import os
 import signal
 from contextlib import suppress
 
-from ollie.sandbox import landlock
+from ollie.sandbox import enforce
 from ollie.sandbox.processes import descendants
-
-SIGNAL_ABI = 6  # the first that scopes signals
+from ollie.sandbox.requests import Rules
 
 
 class ScopeError(RuntimeError):
@@ -42,14 +41,14 @@ class Scope:
             os.kill(-1, number)
 
 
-def enter(server_pid: int, abi: int) -> Scope:
+def enter(server_pid: int, rules: Rules) -> Scope:
     """Enter the outer domain of a run and prove it; no_new_privs is set already.
 
     Raises:
         ScopeError: this process stays in the domain, and may not use `kill(-1)`.
         OSError: the kernel refused the ruleset.
     """
-    landlock.apply(landlock.reaper_ruleset(abi))
+    enforce.restrict(rules)
     return Scope(server_pid)
 
 

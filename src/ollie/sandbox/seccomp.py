@@ -7,7 +7,6 @@ what failed. See seccomp(2), Documentation/userspace-api/seccomp_filter.rst and 
 are not looked at costs nothing at run time, since the kernel remembers its answer.
 """
 
-import ctypes
 import errno
 import struct
 from collections.abc import Iterator
@@ -173,26 +172,12 @@ def _test(test: Test) -> list[Instruction]:
 
 
 @cache
-def _assembled(network: Network, *, landlock: bool) -> bytes | None:
+def assembled(network: Network, *, landlock: bool) -> bytes:
+    """The filter for this machine, as the kernel takes it; empty on an architecture that there is none for."""
     here = machine()
     if here is None:
-        return None
+        return b""
     return b"".join(struct.pack("=HBBI", *item) for item in program(rules(network, landlock=landlock), here))
-
-
-def apply(network: Network, *, landlock: bool) -> None:
-    """Filter this thread's calls and its children's, for good; no_new_privs is set already. Raises OSError."""
-    code = _assembled(network, landlock=landlock)
-    if code is None:
-        raise OSError(errno.ENOSYS, "seccomp: no filter for this architecture")
-    instructions = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HP", len(code) // 8, ctypes.addressof(instructions))
-    call("seccomp", 1, 0, header)  # SECCOMP_SET_MODE_FILTER
-
-
-def prepare(network: Network, *, landlock: bool) -> None:
-    """Compile the filter once, in the process that forks the runs."""
-    _assembled(network, landlock=landlock)
 
 
 def available() -> bool:

@@ -5,6 +5,7 @@ A call that fails raises OSError with its errno; the caller knows what it was do
 """
 
 import ctypes
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -29,12 +30,8 @@ def call(name: str, *arguments: int | Buffer) -> int:
     Raises:
         OSError: with the errno of the call; ENOSYS on an architecture without numbers.
     """
-    here = machine()
-    number = here.number(name) if here else None
-    if number is None:
-        raise OSError(38, f"{name}: {os.strerror(38)}")
     passed = [ctypes.c_long(item) if isinstance(item, int) else item for item in arguments]
-    result = int(_syscall()(ctypes.c_long(number), *passed))
+    result = _syscall()(_number(name), *passed)
     if result == -1:
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")
@@ -49,6 +46,15 @@ def prctl(option: int, value: int, *more: int) -> None:
 def become_subreaper() -> None:
     """Adopt descendants whose parent ends, so that ancestry leads here whatever they do."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@cache
+def _number(name: str) -> ctypes.c_long:
+    here = machine()
+    number = here.number(name) if here else None
+    if number is None:
+        raise OSError(errno.ENOSYS, f"{name}: {os.strerror(errno.ENOSYS)}")
+    return ctypes.c_long(number)
 
 
 @cache

@@ -1,8 +1,10 @@
 """Attempts to break out, run as `python attempts.py NAME PLACE SERVER_PID` inside the sandbox.
 
-Each function tries one thing. What it raises is printed as the name of its errno (`EACCES`); when it returns, `reached`,
-with what it returned. Only the standard library, and system calls by number through libc.
+Each function tries one thing. What it raises is printed as the name of its errno (`EACCES`); when it returns,
+`reached` with what it returned. Only the standard library, and system calls by number through libc.
 """
+# An attempt is as close to the system call as can be, and answers by print.
+# ruff: noqa: PTH101, PTH102, PTH104, PTH108, PTH208, PTH211, PLW1510, T201
 
 import ctypes
 import errno
@@ -41,7 +43,7 @@ NUMBERS = {
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def call(name, *arguments):
+def call(name: str, *arguments: object) -> int:
     number = NUMBERS[name][0 if X86 else 1]
     passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result = LIBC.syscall(ctypes.c_long(number), *passed)
@@ -53,7 +55,7 @@ def call(name, *arguments):
 class Here:
     """Where an attempt runs: the paths of the test, and the server's process."""
 
-    def __init__(self, place, server):
+    def __init__(self, place: str, server: int) -> None:
         self.secret = f"{place}/outside/secret"
         self.outside = f"{place}/outside"
         self.place = place
@@ -63,309 +65,308 @@ class Here:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def read_outside(here):
+def read_outside(here: Here) -> object:
     return Path(here.secret).read_text()
 
 
-def write_outside(here):
+def write_outside(here: Here) -> object:
     Path(here.secret).write_text("changed")
 
 
-def append_outside(here):
+def append_outside(here: Here) -> object:
     os.close(os.open(here.secret, os.O_WRONLY | os.O_APPEND))
 
 
-def create_outside(here):
+def create_outside(here: Here) -> object:
     os.close(os.open(f"{here.outside}/new", os.O_CREAT | os.O_WRONLY))
 
 
-def mkdir_outside(here):
+def mkdir_outside(here: Here) -> object:
     os.mkdir(f"{here.outside}/new")
 
 
-def symlink_outside(here):
+def symlink_outside(here: Here) -> object:
     os.symlink("/etc", f"{here.outside}/new")
 
 
-def unlink_outside(here):
+def unlink_outside(here: Here) -> object:
     os.unlink(here.secret)
 
 
-def truncate_outside(here):
+def truncate_outside(here: Here) -> object:
     os.truncate(here.secret, 0)
 
 
-def truncate_by_open_outside(here):
+def truncate_by_open_outside(here: Here) -> object:
     os.close(os.open(here.secret, os.O_RDONLY | os.O_TRUNC))
 
 
-def list_outside(here):
+def list_outside(here: Here) -> object:
     return os.listdir(here.outside)
 
 
-def write_etc(_):
+def write_etc(_: Here) -> object:
     os.close(os.open("/etc/passwd", os.O_WRONLY | os.O_APPEND))
 
 
-def read_through_symlink(here):
+def read_through_symlink(here: Here) -> object:
     os.symlink(here.secret, "link")
     return Path("link").read_text()
 
 
-def write_through_symlink(here):
+def write_through_symlink(here: Here) -> object:
     os.symlink(here.secret, "link")
     Path("link").write_text("changed")
 
 
-def read_through_directory_symlink(here):
+def read_through_directory_symlink(here: Here) -> object:
     os.symlink(here.outside, "link")
     return Path("link/secret").read_text()
 
 
-def hard_link_in(here):
+def hard_link_in(here: Here) -> object:
     os.link(here.secret, "link")
 
 
-def hard_link_out(here):
+def hard_link_out(here: Here) -> object:
     Path("mine").write_text("mine")
     os.link("mine", f"{here.outside}/link")
 
 
-def rename_in(here):
+def rename_in(here: Here) -> object:
     os.rename(here.secret, "mine")
 
 
-def rename_out(here):
+def rename_out(here: Here) -> object:
     Path("mine").write_text("mine")
     os.rename("mine", f"{here.outside}/mine")
 
 
-def exchange(here):
+def exchange(here: Here) -> object:
     Path("mine").write_text("mine")
     result = LIBC.renameat2(-100, b"mine", -100, here.secret.encode(), 2)
     if result:
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
-def dot_dot_from_descriptor(_):
+def dot_dot_from_descriptor(_: Here) -> object:
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     return os.open("../outside/secret", os.O_RDONLY, dir_fd=here)
 
 
-def dot_dot_from_path_descriptor(here):
+def dot_dot_from_path_descriptor(here: Here) -> object:
     outside = os.open(here.outside, os.O_PATH | os.O_DIRECTORY)
     return os.open("secret", os.O_RDONLY, dir_fd=outside)
 
 
-def reopen_path_descriptor(here):
+def reopen_path_descriptor(here: Here) -> object:
     secret = os.open(here.secret, os.O_PATH)
     return Path(f"/proc/self/fd/{secret}").read_text()
 
 
-def proc_root_of_server(here):
+def proc_root_of_server(here: Here) -> object:
     return Path(f"/proc/{here.server}/root{here.secret}").read_text()
 
 
-def proc_cwd_of_server(here):
+def proc_cwd_of_server(here: Here) -> object:
     return os.listdir(f"/proc/{here.server}/cwd")
 
 
-def open_by_handle(here):
+def open_by_handle(here: Here) -> object:
     handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
     call("name_to_handle_at", -100, here.secret.encode(), handle, ctypes.create_string_buffer(8), 0)
     root = os.open("/", os.O_PATH)
     return call("open_by_handle_at", root, handle, os.O_RDONLY)
 
 
-def make_device(_):
+def make_device(_: Here) -> object:
     os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
 
 
-def make_disk(_):
+def make_disk(_: Here) -> object:
     os.mknod("disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
 
 
-def read_raw_disk(_):
+def read_raw_disk(_: Here) -> object:
     disk = next(f"/dev/{name}" for name in os.listdir("/sys/class/block"))
     return os.open(disk, os.O_RDONLY)
 
 
-def open_kernel_memory(_):
+def open_kernel_memory(_: Here) -> object:
     return os.open("/dev/kmsg", os.O_RDONLY)
 
 
-def write_cgroup(_):
+def write_cgroup(_: Here) -> object:
     return os.open("/sys/fs/cgroup/cgroup.procs", os.O_WRONLY | os.O_CREAT)
 
 
-def execute_written(_):
+def execute_written(_: Here) -> object:
     Path("program").write_bytes(Path("/bin/true").read_bytes())
     os.chmod("program", 0o755)
     return subprocess.run(["./program"]).returncode
 
 
-def execute_outside(here):
+def execute_outside(here: Here) -> object:
     return subprocess.run([f"{here.outside}/program"]).returncode
 
 
 # --- other processes -------------------------------------------------------------------------------------------------
 
 
-def environment_of_server(here):
+def environment_of_server(here: Here) -> object:
     return Path(f"/proc/{here.server}/environ").read_bytes()
 
 
-def environment_of_parent(_):
-    text = Path(f"/proc/{os.getppid()}/environ").read_bytes()
-    return text
+def environment_of_parent(_: Here) -> object:
+    return Path(f"/proc/{os.getppid()}/environ").read_bytes()
 
 
-def memory_of_server(here):
+def memory_of_server(here: Here) -> object:
     return os.open(f"/proc/{here.server}/mem", os.O_RDONLY)
 
 
-def memory_map_of_server(here):
+def memory_map_of_server(here: Here) -> object:
     return Path(f"/proc/{here.server}/maps").read_text()
 
 
-def descriptor_of_server(here):
+def descriptor_of_server(here: Here) -> object:
     return os.open(f"/proc/{here.server}/fd/1", os.O_WRONLY)
 
 
-def ptrace_server(here):
+def ptrace_server(here: Here) -> object:
     call("ptrace", 16, here.server, 0, 0)
 
 
-def ptrace_reaper(_):
+def ptrace_reaper(_: Here) -> object:
     call("ptrace", 16, os.getppid(), 0, 0)
 
 
-def read_memory_of_server(here):
+def read_memory_of_server(here: Here) -> object:
     buffer = ctypes.create_string_buffer(8)
     vector = struct.pack("PN", ctypes.addressof(buffer), 8)
     call("process_vm_readv", here.server, vector, 1, vector, 1, 0)
 
 
-def take_descriptor_of_server(here):
+def take_descriptor_of_server(here: Here) -> object:
     call("pidfd_getfd", os.pidfd_open(here.server), 0, 0)
 
 
-def compare_with_server(here):
+def compare_with_server(here: Here) -> object:
     call("kcmp", os.getpid(), here.server, 0, 0, 0)
 
 
-def signal_server(here):
+def signal_server(here: Here) -> object:
     os.kill(here.server, 0)
 
 
-def signal_reaper(_):
+def signal_reaper(_: Here) -> object:
     os.kill(os.getppid(), signal.SIGSTOP)
 
 
-def signal_by_descriptor(here):
+def signal_by_descriptor(here: Here) -> object:
     signal.pidfd_send_signal(os.pidfd_open(here.server), 0)
 
 
-def limit_server(here):
+def limit_server(here: Here) -> object:
     resource.prlimit(here.server, resource.RLIMIT_NOFILE, (3, 3))
 
 
-def renice_server(here):
+def renice_server(here: Here) -> object:
     os.setpriority(os.PRIO_PROCESS, here.server, 19)
 
 
-def renice_user(_):
+def renice_user(_: Here) -> object:
     os.setpriority(os.PRIO_USER, os.getuid(), 19)
 
 
-def pin_server(here):
+def pin_server(here: Here) -> object:
     os.sched_setaffinity(here.server, {0})
 
 
-def schedule_server(here):
+def schedule_server(here: Here) -> object:
     os.sched_setscheduler(here.server, os.SCHED_BATCH, os.sched_param(0))
 
 
-def enter_namespace_of_server(here):
+def enter_namespace_of_server(here: Here) -> object:
     call("setns", os.open(f"/proc/{here.server}/ns/mnt", os.O_RDONLY), 0)
 
 
-def enter_namespace_by_pidfd(here):
+def enter_namespace_by_pidfd(here: Here) -> object:
     call("setns", os.pidfd_open(here.server), 0x20000)
 
 
-def shared_memory(_):
+def shared_memory(_: Here) -> object:
     call("shmget", 0, 4096, 0o1600)
 
 
 # --- network ---------------------------------------------------------------------------------------------------------
 
 
-def tcp_connect(_):
+def tcp_connect(_: Here) -> object:
     socket.create_connection(("127.0.0.1", 9))
 
 
-def tcp_bind(_):
+def tcp_bind(_: Here) -> object:
     socket.socket(socket.AF_INET).bind(("127.0.0.1", 0))
 
 
-def tcp_listen_unbound(_):
+def tcp_listen_unbound(_: Here) -> object:
     socket.socket(socket.AF_INET).listen()
 
 
-def tcp_ipv6(_):
+def tcp_ipv6(_: Here) -> object:
     socket.socket(socket.AF_INET6)
 
 
-def tcp_fast_open(_):
+def tcp_fast_open(_: Here) -> object:
     socket.socket(socket.AF_INET).sendto(b"x", 0x20000000, ("127.0.0.1", 9))
 
 
-def mptcp(_):
+def mptcp(_: Here) -> object:
     socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
 
 
-def udp(_):
+def udp(_: Here) -> object:
     socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))
 
 
-def raw(_):
+def raw(_: Here) -> object:
     socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
 
 
-def packet(_):
+def packet(_: Here) -> object:
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 
 
-def netlink(_):
+def netlink(_: Here) -> object:
     socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
 
 
-def netlink_audit(_):
+def netlink_audit(_: Here) -> object:
     socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
 
 
-def vsock(_):
+def vsock(_: Here) -> object:
     socket.socket(socket.AF_VSOCK)
 
 
-def crypto(_):
+def crypto(_: Here) -> object:
     socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)
 
 
-def unix_stream(here):
+def unix_stream(here: Here) -> object:
     socket.socket(socket.AF_UNIX).connect(f"{here.outside}/socket")
 
 
-def unix_datagram(here):
+def unix_datagram(here: Here) -> object:
     socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", f"{here.outside}/socket")
 
 
-def unix_abstract(here):
+def unix_abstract(here: Here) -> object:
     socket.socket(socket.AF_UNIX).connect(f"\0ollie-{here.server}")
 
 
-def unix_datagram_pair(here):
+def unix_datagram_pair(here: Here) -> object:
     ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.sendto(b"x", f"{here.outside}/socket")
 
@@ -373,88 +374,88 @@ def unix_datagram_pair(here):
 # --- privileges and the kernel ---------------------------------------------------------------------------------------
 
 
-def user_namespace(_):
+def user_namespace(_: Here) -> object:
     call("unshare", 0x10000000)
 
 
-def user_namespace_by_clone(_):
+def user_namespace_by_clone(_: Here) -> object:
     if call("clone", 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0) == 0:
         os._exit(0)
 
 
-def user_namespace_by_clone3(_):
+def user_namespace_by_clone3(_: Here) -> object:
     arguments = struct.pack("11Q", 0x10000000, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)
     if call("clone3", arguments, len(arguments)) == 0:
         os._exit(0)
 
 
-def mount(_):
+def mount(_: Here) -> object:
     call("mount", b"none", b"/tmp", b"tmpfs", 0, None)
 
 
-def chroot(_):
+def chroot(_: Here) -> object:
     os.chroot(".")
 
 
-def load_bpf(_):
+def load_bpf(_: Here) -> object:
     call("bpf", 0, bytes(128), 128)
 
 
-def keyring(_):
+def keyring(_: Here) -> object:
     call("add_key", b"user", b"name", b"x", 1, -3)
 
 
-def perf(_):
+def perf(_: Here) -> object:
     call("perf_event_open", bytes(128), 0, -1, -1, 0)
 
 
-def page_faults(_):
+def page_faults(_: Here) -> object:
     call("userfaultfd", 1)
 
 
-def io_uring(_):
+def io_uring(_: Here) -> object:
     call("io_uring_setup", 1, bytes(120))
 
 
-def type_into_terminal(_):
+def type_into_terminal(_: Here) -> object:
     fcntl.ioctl(0, 0x5412, b"x")
 
 
-def paste_into_terminal(_):
+def paste_into_terminal(_: Here) -> object:
     fcntl.ioctl(0, 0x541C, b"\x03")
 
 
-def old_system_call_table(_):
-    """getpid of x32."""
+def old_system_call_table(_: Here) -> object:
+    """Getpid of x32."""
     if not X86:
         raise OSError(errno.ENOSYS, "only x86_64 has x32")
     if LIBC.syscall(ctypes.c_long(0x40000000 | 39)) == -1:
         raise OSError(ctypes.get_errno(), "x32")
 
 
-def set_the_clock(_):
+def set_the_clock(_: Here) -> object:
     import time
 
     time.clock_settime(time.CLOCK_REALTIME, time.time())
 
 
-def change_user(_):
+def change_user(_: Here) -> object:
     os.setuid(65534 if os.getuid() == 0 else 0)
 
 
-def chown(_):
+def chown(_: Here) -> object:
     Path("mine").write_text("mine")
     os.chown("mine", 65534 if os.getuid() == 0 else 0, -1)
 
 
-def raise_limit(_):
+def raise_limit(_: Here) -> object:
     resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
 
 
 # --- what is left of the server --------------------------------------------------------------------------------------
 
 
-def state(_):
+def state(_: Here) -> object:
     """Descriptors, environment and privileges, for the test to judge."""
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
     descriptors = [number for number in range(3, 1024) if _is_open(number)]
@@ -470,7 +471,7 @@ def state(_):
     }
 
 
-def _is_open(number):
+def _is_open(number: int) -> bool:
     try:
         os.fstat(number)
     except OSError:
@@ -478,7 +479,7 @@ def _is_open(number):
     return True
 
 
-def main():
+def main() -> None:
     import json
 
     name, place, server = sys.argv[1:]

@@ -6,13 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-Inside = Callable[..., dict[str, object]]
 
 
 @functools.cache
@@ -66,7 +65,9 @@ class Driver:
 def inside() -> Iterator[Driver]:
     command = namespace_command()
     if command is None:
-        pytest.skip("no PID namespace can be made here (unshare --pid fails), and nothing that signals runs without one")
+        pytest.skip(
+            "no PID namespace can be made here (unshare --pid fails), and nothing that signals runs without one"
+        )
     driver = Driver(command)
     yield driver
     driver.close()

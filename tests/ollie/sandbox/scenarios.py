@@ -1,4 +1,5 @@
 """What the tests of the sandbox do inside their PID namespace. Each scenario returns what it saw, as JSON."""
+# ruff: noqa: T201, PTH208, ASYNC220 - a program of its own, with nothing else in its loop
 
 import asyncio
 import os
@@ -14,7 +15,7 @@ from ollie.protocol.expand import expand, placeholders
 from ollie.protocol.policy import Limits, Policy, parse
 from ollie.protocol.policy_files import load
 from ollie.sandbox.launcher import Launcher, Run, SandboxError, Spec
-from ollie.sandbox.processes import descendants
+from ollie.sandbox.processes import children, descendants
 from ollie.sandbox.scope import Scope, ScopeError
 
 _launchers = []
@@ -89,6 +90,7 @@ class Started:
         path: str | None = None,
         **more: object,
     ) -> "Started":
+        """Start it."""
         stdin, stdin_write = os.pipe()
         stdout_read, stdout = os.pipe()
         spec = Spec(
@@ -138,6 +140,7 @@ class Started:
         self.stdin = -1
 
     def close(self) -> None:
+        """Let go of the pipes."""
         for descriptor in (self.stdin, self.stdout):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -246,7 +249,7 @@ async def launcher_killed(place: str) -> dict[str, object]:
         "again": output.decode(),
         "status": ended.status,
         "another": first != second,
-        "children": len([pid for pid in descendants(os.getpid()) if pid not in _shared()]),
+        "children": len([pid for pid in children(os.getpid()) if os.getsid(pid) in {first, second}]),
     }
 
 
@@ -296,20 +299,21 @@ async def many(place: str, count: int) -> dict[str, object]:
         started.close()
         return output == f"{number}\n".encode() and result.status == 0
 
+    await _settled()
     before = len(os.listdir("/proc/self/fd"))
     right = await asyncio.gather(*(one(number) for number in range(count)))
-    await asyncio.gather(*(_closed(each) for each in tuple((await launcher())._runs)))
+    await _settled()
     return {"right": sum(right), "descriptors": len(os.listdir("/proc/self/fd")) - before}
 
 
-async def _closed(run: Run) -> None:
-    await run.closed()
+async def _settled() -> None:
+    """Wait until every reaper of the shared launcher is gone."""
+    await asyncio.gather(*(run.closed() for run in tuple((await launcher())._runs)))
 
 
 async def cancelled_spawn(place: str) -> dict[str, object]:
     """A spawn that is cancelled leaves nothing behind."""
     shared = await launcher()
-    before = set(descendants(shared.pid))
     spec = Spec(("/bin/sleep", "1000"), env=environment(place), cwd=f"{place}/cwd", policy=policy_in(place, "strict"))
     task = asyncio.ensure_future(shared.spawn(spec))
     await asyncio.sleep(0)
@@ -317,8 +321,8 @@ async def cancelled_spawn(place: str) -> dict[str, object]:
     with suppress(asyncio.CancelledError):
         run = await task
         await run.kill(0)
-    await asyncio.gather(*(each.closed() for each in tuple(shared._runs)))
-    return {"left": len([pid for pid in descendants(shared.pid) if pid not in before and alive(pid)])}
+    await _settled()
+    return {"left": len([pid for pid in descendants(shared.pid) if "sleep" in command(pid)])}
 
 
 async def signals(place: str) -> dict[str, object]:
@@ -385,9 +389,12 @@ def alive(pid: int) -> bool:
         return False
 
 
-def _shared() -> set[int]:
-    pids = {each.pid for each in _launchers if each.pid}
-    return pids | {pid for each in pids for pid in descendants(each)}
+def command(pid: int) -> str:
+    """The command line of a process, empty for a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 if __name__ == "__main__":

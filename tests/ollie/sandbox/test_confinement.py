@@ -1,15 +1,19 @@
-"""What a restricted program cannot do, tried from inside; and that it can be done outside, so that the tries are right."""
+"""What a restricted program cannot do, tried from inside; and the same without a sandbox, where it works."""
 
 import json
 import os
 import shutil
 import socket
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ollie.sandbox.landlock import abi
+
+Inside = Callable[..., dict[str, Any]]
 
 PYTHON = os.path.realpath(sys.executable)
 ATTEMPTS = Path(__file__).with_name("attempts.py")
@@ -27,7 +31,7 @@ WITH_PROC = {**BATTERY, "filesystem": {**BATTERY["filesystem"], "ro": ["/etc", "
 WITH_NETWORK = {**BATTERY, "network": {"enabled": True}}
 
 
-def attempt(inside, place, name, policy):
+def attempt(inside: Inside, place: Path, name: str, policy: object) -> object:
     """What an attempt ended with: the name of an errno, or {"reached": …}."""
     shutil.copy(ATTEMPTS, place / "cwd" / "attempts.py")
     server = inside("server_pid")["pid"]
@@ -43,7 +47,7 @@ def attempt(inside, place, name, policy):
 
 
 @pytest.fixture
-def targets(place):
+def targets(place: Path) -> Iterator[Path]:
     """What the attempts aim at: a program, and unix sockets that listen."""
     shutil.copy("/bin/true", place / "outside" / "program")
     listening = [socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)]
@@ -158,7 +162,7 @@ needs_signals = pytest.mark.skipif(abi() < 6, reason=f"signals are scoped from L
 
 @pytest.mark.skipif(abi() < 3, reason=f"truncation is confined from Landlock ABI 3, this kernel has {abi()}")
 @pytest.mark.parametrize(("name", "expected"), FILES.items())
-def test_files(inside, targets, name, expected):
+def test_files(inside: Inside, targets: Path, name: str, expected: object) -> None:
     """Nothing outside the policy is read, written, made, removed, moved or executed, on whatever way."""
     assert attempt(inside, targets, name, BATTERY) == expected
     assert (targets / "outside" / "secret").read_text() == "secret"
@@ -167,34 +171,44 @@ def test_files(inside, targets, name, expected):
 
 @needs_signals
 @pytest.mark.parametrize(("name", "expected"), PROCESSES.items())
-def test_processes(inside, targets, name, expected):
+def test_processes(inside: Inside, targets: Path, name: str, expected: object) -> None:
     """The server and the reaper cannot be read, traced, signalled or slowed, even where /proc can be read."""
     assert attempt(inside, targets, name, WITH_PROC) == expected
 
 
 @pytest.mark.parametrize(("name", "expected"), NETWORK.items())
-def test_network_off(inside, targets, name, expected):
+def test_network_off(inside: Inside, targets: Path, name: str, expected: object) -> None:
     """Without network there is no socket of any family."""
     assert attempt(inside, targets, name, BATTERY) == expected
 
 
 @pytest.mark.parametrize(
     "name",
-    ["raw", "packet", "netlink_audit", "vsock", "crypto", "unix_stream", "unix_datagram", "unix_abstract", "unix_datagram_pair"],
+    [
+        "raw",
+        "packet",
+        "netlink_audit",
+        "vsock",
+        "crypto",
+        "unix_stream",
+        "unix_datagram",
+        "unix_abstract",
+        "unix_datagram_pair",
+    ],
 )
-def test_network_on(inside, targets, name):
+def test_network_on(inside: Inside, targets: Path, name: str) -> None:
     """With network only connections to hosts can be made: neither raw packets nor services of this machine."""
     assert attempt(inside, targets, name, WITH_NETWORK) == "EACCES"
 
 
 @pytest.mark.parametrize(("name", "expected"), PRIVILEGES.items())
 @pytest.mark.parametrize("policy", [BATTERY, WITH_NETWORK], ids=["network off", "network on"])
-def test_privileges(inside, targets, name, expected, policy):
+def test_privileges(inside: Inside, targets: Path, name: str, expected: object, policy: object) -> None:
     """The kernel's other doors are closed under every policy."""
     assert attempt(inside, targets, name, policy) == expected
 
 
-def test_nothing_of_the_server_is_left(inside, targets):
+def test_nothing_of_the_server_is_left(inside: Inside, targets: Path) -> None:
     """No descriptor, variable, capability, ignored signal or core file passes to a program."""
     found = attempt(inside, targets, "state", WITH_PROC)["reached"]
     assert found["descriptors"] == []
@@ -206,8 +220,8 @@ def test_nothing_of_the_server_is_left(inside, targets):
     assert found["session"]
 
 
-# What an unrestricted program can do, so that each of these tries is known to be a real one. The others need privileges or
-# devices that a machine may lack, or would do harm.
+# What an unrestricted program can do, so that each of these tries is known to be a real one. The others need privileges
+# or devices that a machine may lack, or would do harm.
 HARMLESS = [
     "read_outside",
     "append_outside",
@@ -234,7 +248,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_the_tries_are_real(inside, targets, name):
+def test_the_tries_are_real(inside: Inside, targets: Path, name: str) -> None:
     """Without a sandbox the same tries succeed."""
     if name == "unix_datagram_pair":
         (targets / "outside" / "socket").unlink()

@@ -13,38 +13,38 @@ SYSTEM = Filesystem(rox=("/usr", "/bin", "/lib", "/lib64"))
 POLICY = Policy(filesystem=SYSTEM, advanced=Advanced(add_exec=True))
 
 
-def make(home, *files):
+def make(home: Path, *files: object) -> None:
     for file in files:
         (home / file).parent.mkdir(parents=True, exist_ok=True)
         (home / file).touch()
 
 
-def added(policy, home, path):
+def added(policy: object, home: Path, path: list[str]) -> set[str]:
     """The paths that were added, below the home directory."""
     result = complete(policy, {"PATH": ":".join(str(home / entry) for entry in path), "HOME": str(home)})
     assert result.filesystem.rox[: len(SYSTEM.rox)] == SYSTEM.rox
     return {path.removeprefix(f"{home}/") for path in result.filesystem.rox[len(SYSTEM.rox) :]}
 
 
-def test_only_when_asked_for(tmp_path):
+def test_only_when_asked_for(tmp_path: Path) -> None:
     """Without add_exec nothing is added."""
     make(tmp_path, "bin/tool")
     assert added(Policy(filesystem=SYSTEM), tmp_path, ["bin"]) == set()
 
 
-def test_system_directories_add_nothing(tmp_path):
+def test_system_directories_add_nothing(tmp_path: Path) -> None:
     """Directories that the policy gives already are not listed again."""
     result = complete(POLICY, {"PATH": "/usr/bin:/bin:relative::/no/such", "HOME": str(tmp_path)})
     assert result.filesystem.rox == SYSTEM.rox
 
 
-def test_installation(tmp_path):
+def test_installation(tmp_path: Path) -> None:
     """A directory of programs brings the libraries beside it, and not what else lies there."""
     make(tmp_path, "apps/bin/tool", "apps/lib/x", "apps/include/x", "apps/share/private", "apps/secret")
     assert added(POLICY, tmp_path, ["apps/bin"]) == {"apps/bin", "apps/lib", "apps/include"}
 
 
-def test_never_the_home_directory(tmp_path):
+def test_never_the_home_directory(tmp_path: Path) -> None:
     """Programs right in the home directory's own bin bring that directory and nothing beside it."""
     make(tmp_path, "bin/tool", "lib/x", "include/x")
     assert added(POLICY, tmp_path, ["bin"]) == {"bin"}
@@ -52,7 +52,7 @@ def test_never_the_home_directory(tmp_path):
     assert added(POLICY, tmp_path.parent, [tmp_path.name + "/.."]) == set()
 
 
-def test_links_lead_to_their_installation(tmp_path):
+def test_links_lead_to_their_installation(tmp_path: Path) -> None:
     """A link brings the installation that it leads into; to a single file elsewhere, that file alone."""
     make(tmp_path, "apps/x/bin/tool", "apps/x/lib/l", "scripts/one", "scripts/two", ".local/bin/plain")
     (tmp_path / ".local/bin/tool").symlink_to(tmp_path / "apps/x/bin/tool")
@@ -60,7 +60,7 @@ def test_links_lead_to_their_installation(tmp_path):
     assert added(POLICY, tmp_path, [".local/bin"]) == {".local/bin", "apps/x/bin", "apps/x/lib", "scripts/one"}
 
 
-def test_version_managers(tmp_path):
+def test_version_managers(tmp_path: Path) -> None:
     """Shims bring the versions that they choose from."""
     make(tmp_path, ".pyenv/shims/python", ".pyenv/versions/3/bin/python", ".pyenv/version", ".pyenv/libexec/pyenv")
     make(tmp_path, ".cargo/bin/cargo", ".cargo/credentials.toml", ".rustup/toolchains/x/bin/cargo")
@@ -76,19 +76,17 @@ def test_version_managers(tmp_path):
     }
 
 
-def test_nothing_that_a_tool_can_write(tmp_path):
+def test_nothing_that_a_tool_can_write(tmp_path: Path) -> None:
     """A directory of PATH that tools may change leads nowhere: they could place a link to a secret there."""
     make(tmp_path, "work/bin/tool", ".ssh/key", "elsewhere/bin/tool")
     (tmp_path / "work/bin/key").symlink_to(tmp_path / ".ssh/key")
     (tmp_path / "work/bin/other").symlink_to(tmp_path / "elsewhere/bin/tool")
     (tmp_path / "elsewhere/bin/back").symlink_to(tmp_path / "work/bin/tool")
-    policy = Policy(
-        filesystem=Filesystem(rox=SYSTEM.rox, rwx=(f"{tmp_path}/work",)), advanced=Advanced(add_exec=True)
-    )
+    policy = Policy(filesystem=Filesystem(rox=SYSTEM.rox, rwx=(f"{tmp_path}/work",)), advanced=Advanced(add_exec=True))
     assert added(policy, tmp_path, ["work/bin", "elsewhere/bin"]) == {"elsewhere/bin"}
 
 
-def test_changes_are_seen(tmp_path):
+def test_changes_are_seen(tmp_path: Path) -> None:
     """A link that is made later is found."""
     make(tmp_path, "links/plain", "apps/bin/tool")
     assert added(POLICY, tmp_path, ["links"]) == {"links"}
@@ -97,7 +95,7 @@ def test_changes_are_seen(tmp_path):
     assert added(POLICY, tmp_path, ["links"]) == {"links", "apps/bin"}
 
 
-def test_find(tmp_path):
+def test_find(tmp_path: Path) -> None:
     """A name is looked for in PATH, a path is meant from the working directory."""
     make(tmp_path, "bin/tool")
     env = {"PATH": f"/no/such:{tmp_path}/bin"}
@@ -107,7 +105,7 @@ def test_find(tmp_path):
     assert find("./tool", env, f"{tmp_path}/bin") == f"{tmp_path}/bin/tool"
 
 
-def test_loader(tmp_path):
+def test_loader(tmp_path: Path) -> None:
     """A dynamic program names its loader; a script and nonsense do not."""
     (tmp_path / "script").write_text("#!/bin/sh\n")
     (tmp_path / "nonsense").write_bytes(b"\x7fELF\x02" + bytes(100))
@@ -120,7 +118,7 @@ def test_loader(tmp_path):
     assert Path(found).exists()
 
 
-def test_libraries():
+def test_libraries() -> None:
     """The paths of the loader's list, without what is no file."""
     listing = (
         "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x00007f00)\n"

@@ -1,19 +1,25 @@
 """Runs from their start to their end, with real processes."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
+
+Inside = Callable[..., dict[str, Any]]
 
 POLICIES = pytest.mark.parametrize("policy", ["strict", "default", None], ids=["strict", "default", "no sandbox"])
 
 
 @POLICIES
-def test_output_and_status(inside, place, policy):
+def test_output_and_status(inside: Inside, place: Path, policy: object) -> None:
     """A program's output and exit status arrive."""
     result = inside("run", place=str(place), argv=["/bin/sh", "-c", "cat; pwd; exit 3"], policy=policy, stdin="in\n")
     assert result["output"] == f"in\n{place}/cwd\n"
     assert (result["status"], result["signal"], result["reason"], result["left"]) == (3, None, "exited", 0)
 
 
-def test_signal_is_reported(inside, place):
+def test_signal_is_reported(inside: Inside, place: Path) -> None:
     """A program that a signal ends has no status."""
     result = inside("run", place=str(place), argv=["/bin/sh", "-c", "kill -9 $$"], policy="strict")
     assert (result["status"], result["signal"], result["reason"]) == (None, 9, "exited")
@@ -21,7 +27,7 @@ def test_signal_is_reported(inside, place):
 
 @POLICIES
 @pytest.mark.parametrize("grace_s", [0, 0.1])
-def test_kill_ends_everything(inside, place, policy, grace_s):
+def test_kill_ends_everything(inside: Inside, place: Path, policy: object, grace_s: float) -> None:
     """Daemons in sessions of their own end with the run, also one that ignores SIGTERM."""
     result = inside("kill", place=str(place), policy=policy, grace_s=grace_s)
     assert (result["started"], result["before"], result["after"]) == (4, 4, 0)
@@ -31,25 +37,25 @@ def test_kill_ends_everything(inside, place, policy, grace_s):
     assert result["reason"] == "cancelled"
 
 
-def test_reason_of_kill(inside, place):
+def test_reason_of_kill(inside: Inside, place: Path) -> None:
     """A time-out is told from a cancellation."""
     assert inside("kill", place=str(place), policy="strict", grace_s=0, reason="timed out")["reason"] == "timed out"
 
 
 @POLICIES
-def test_left_running_is_ended_and_counted(inside, place, policy):
+def test_left_running_is_ended_and_counted(inside: Inside, place: Path, policy: object) -> None:
     """What a call leaves running when it ends is ended, and the result says how much it was."""
     assert inside("left_running", place=str(place), policy=policy) == {"status": 0, "left": 3, "after": 0}
 
 
-def test_pipeline_leaves_nothing_running(inside, place):
+def test_pipeline_leaves_nothing_running(inside: Inside, place: Path) -> None:
     """The end of a pipeline that ends a moment after the call is not counted."""
     argv = ["/bin/sh", "-c", "yes | head -n 1"]
     result = inside("run", place=str(place), argv=argv, policy="strict")
     assert (result["output"], result["left"]) == ("y\n", 0)
 
 
-def test_background_waits_for_all(inside, place):
+def test_background_waits_for_all(inside: Inside, place: Path) -> None:
     """A run in the background goes on until the last of its processes has ended."""
     assert inside("background", place=str(place)) == {
         "status": 3,
@@ -59,7 +65,7 @@ def test_background_waits_for_all(inside, place):
     }
 
 
-def test_launcher_killed(inside, place):
+def test_launcher_killed(inside: Inside, place: Path) -> None:
     """When the launcher dies its runs are lost and dead, and the next one starts another launcher."""
     assert inside("launcher_killed", place=str(place)) == {
         "reason": "lost",
@@ -71,33 +77,33 @@ def test_launcher_killed(inside, place):
     }
 
 
-def test_reaper_killed(inside, place):
+def test_reaper_killed(inside: Inside, place: Path) -> None:
     """When a reaper is killed its run is reported lost only after its processes are dead."""
     assert inside("reaper_killed", place=str(place)) == {"reason": "lost", "after": 0}
 
 
 @pytest.mark.parametrize("policy", ["strict", None])
-def test_server_killed(inside, place, policy):
+def test_server_killed(inside: Inside, place: Path, policy: object) -> None:
     """A server that gets SIGKILL leaves neither launcher, reapers nor programs behind."""
     assert inside("server_killed", place=str(place), policy=policy) == {"started": 4, "after": 0}
 
 
-def test_many_at_once(inside, place):
+def test_many_at_once(inside: Inside, place: Path) -> None:
     """Runs at the same time do not mix, and leave no descriptor open."""
     assert inside("many", place=str(place), count=40) == {"right": 40, "descriptors": 0}
 
 
-def test_cancelled_spawn_leaves_nothing(inside, place):
+def test_cancelled_spawn_leaves_nothing(inside: Inside, place: Path) -> None:
     """Cancelling a spawn ends what it had started."""
     assert inside("cancelled_spawn", place=str(place)) == {"left": 0}
 
 
-def test_signals_reach_the_program(inside, place):
+def test_signals_reach_the_program(inside: Inside, place: Path) -> None:
     """A signal for a run reaches its program, and after its end nobody."""
     assert inside("signals", place=str(place)) == {"ready": "ready\n", "got": "got\n", "status": 5}
 
 
-def test_broker_is_descriptor_three(inside, place):
+def test_broker_is_descriptor_three(inside: Inside, place: Path) -> None:
     """A run with a broker has it as descriptor 3, and nothing above."""
     result = inside("broker", place=str(place))
     assert result["said"] == "hello"
@@ -112,19 +118,19 @@ def test_broker_is_descriptor_three(inside, place):
         (["/bin/true"], "/no/such", "cannot use /no/such as working directory: No such file or directory"),
     ],
 )
-def test_refused_starts(inside, place, argv, cwd, error):
+def test_refused_starts(inside: Inside, place: Path, argv: list[str], cwd: str | None, error: str) -> None:
     """What cannot start says why in one sentence."""
     assert inside("refused", place=str(place), argv=argv, policy="strict", cwd=cwd) == {"error": error}
 
 
-def test_unknown_user(inside, place):
+def test_unknown_user(inside: Inside, place: Path) -> None:
     """A policy with a user that does not exist starts nothing, or says that only root can change it."""
     policy = {"general": {"user": "no-such-user", "best_effort": False}, "filesystem": {"rox": ["/"]}}
     error = inside("refused", place=str(place), argv=["/bin/true"], policy=policy)["error"]
     assert "no-such-user" in error
 
 
-def test_scope_refuses_outside_a_domain(inside):
+def test_scope_refuses_outside_a_domain(inside: Inside) -> None:
     """Where signals are not confined, or nobody can prove it, nothing is signalled."""
     result = inside("scope_refuses")
     pid = result["pid"]

@@ -8,16 +8,24 @@ import pytest
 
 from ollie.protocol.policy import Network
 from ollie.sandbox import seccomp
-from ollie.sandbox.numbers import AARCH64, NUMBERS, X86_64
+from ollie.sandbox.numbers import AARCH64, NUMBERS, X86_64, Machine
 
 ALLOW = 0
-OFF, ON, UNIX, BOTH = Network(), Network(enabled=True), Network(unix_sockets=True), Network(enabled=True, unix_sockets=True)
+Program = tuple[seccomp.Instruction, ...]
+OFF, ON, UNIX, BOTH = (
+    Network(),
+    Network(enabled=True),
+    Network(unix_sockets=True),
+    Network(enabled=True, unix_sockets=True),
+)
 NEW_USER, NEW_NET, NEW_TIME = 0x10000000, 0x40000000, 0x80
 
 
-def run(program, number, arguments=(), audit=X86_64.audit):
+def run(program: Program, number: int, arguments: tuple[int, ...] = (), audit: int = X86_64.audit) -> int:
     """The errno that a filter answers a call with, 0 when it is allowed."""
-    data = struct.pack("=IIQ6Q", number & 0xFFFFFFFF, audit, 0, *(value & (1 << 64) - 1 for value in (*arguments, *[0] * 6)[:6]))
+    data = struct.pack(
+        "=IIQ6Q", number & 0xFFFFFFFF, audit, 0, *(value & (1 << 64) - 1 for value in (*arguments, *[0] * 6)[:6])
+    )
     accumulator = at = 0
     while True:
         instruction = program[at]
@@ -37,7 +45,7 @@ def run(program, number, arguments=(), audit=X86_64.audit):
                 pytest.fail(f"unknown instruction {instruction}")
 
 
-def answer(machine, network, call, *arguments, landlock=True):
+def answer(machine: Machine, network: Network, call: str, *arguments: object, landlock: bool = True) -> int:
     program = seccomp.program(seccomp.rules(network, landlock=landlock), machine)
     number = machine.number(call)
     return ALLOW if number is None else run(program, number, arguments, machine.audit)
@@ -65,9 +73,10 @@ CASES = [
 
 
 @MACHINES
-@pytest.mark.parametrize(("call", "arguments", "off", "on", "unix"), CASES)
-def test_network(machine, call, arguments, off, on, unix):
+@pytest.mark.parametrize(("call", "arguments", "answers"), [(*case[:2], case[2:]) for case in CASES])
+def test_network(machine: Machine, call: str, arguments: tuple[int, ...], answers: tuple[int, ...]) -> None:
     """Which sockets can be made, for each setting of the network."""
+    off, on, unix = answers
     assert answer(machine, OFF, call, *arguments) == off
     assert answer(machine, ON, call, *arguments) == on
     assert answer(machine, UNIX, call, *arguments) == unix
@@ -122,19 +131,19 @@ ALWAYS = [
 @MACHINES
 @pytest.mark.parametrize("network", [OFF, BOTH], ids=["off", "on"])
 @pytest.mark.parametrize(("call", "arguments", "expected"), ALWAYS)
-def test_always(machine, network, call, arguments, expected):
+def test_always(machine: Machine, network: Network, call: str, arguments: tuple[int, ...], expected: object) -> None:
     """What is denied whatever the policy says, and what lies beside it and is not."""
     assert answer(machine, network, call, *arguments) == expected
 
 
 @MACHINES
-def test_without_landlock_nothing_is_traced(machine):
+def test_without_landlock_nothing_is_traced(machine: Machine) -> None:
     """Where Landlock does not keep a tracer inside, tracing is denied."""
     assert answer(machine, ON, "ptrace", landlock=False) == errno.EPERM
 
 
 @MACHINES
-def test_other_architectures(machine):
+def test_other_architectures(machine: Machine) -> None:
     """Calls of another architecture and of x32 do not exist."""
     program = seccomp.program(seccomp.rules(OFF, landlock=True), machine)
     assert run(program, 20, audit=0x40000003) == errno.ENOSYS
@@ -147,9 +156,9 @@ def test_other_architectures(machine):
 @MACHINES
 @pytest.mark.parametrize("network", [OFF, ON, UNIX, BOTH])
 @pytest.mark.parametrize("landlock", [True, False])
-def test_every_jump_stays_inside(machine, network, landlock):
+def test_every_jump_stays_inside(machine: Machine, network: Network, landlock: object) -> None:
     """The kernel's limits: 4096 instructions, jumps forward within the program, a return at its end."""
-    program = seccomp.program(seccomp.rules(network, landlock=landlock), machine)
+    program = seccomp.program(seccomp.rules(network, landlock=bool(landlock)), machine)
     assert len(program) < 4096
     for index, instruction in enumerate(program):
         for jump in (instruction.jump_true, instruction.jump_false):
@@ -158,7 +167,7 @@ def test_every_jump_stays_inside(machine, network, landlock):
     assert program[-1].code == 0x06
 
 
-def test_numbers_are_distinct():
+def test_numbers_are_distinct() -> None:
     """No two calls share a number, and every rule's call is in the table."""
     for column in (0, 1):
         known = [numbers[column] for numbers in NUMBERS.values() if numbers[column] is not None]

@@ -3,9 +3,13 @@
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+Inside = Callable[..., dict[str, Any]]
 
 PYTHON = os.path.realpath(sys.executable)
 
@@ -23,16 +27,16 @@ STRICT_EXECUTING = {
 EVERYWHERE = pytest.mark.parametrize("policy", ["strict", "default"])
 
 
-def shell(inside, place, script, policy, **more):
+def shell(inside: Inside, place: Path, script: str, policy: object, **more: object) -> dict[str, Any]:
     return inside("run", place=str(place), argv=["/bin/sh", "-euc", script], policy=policy, **more)
 
 
-def check(inside, place, script, policy, output):
+def check(inside: Inside, place: Path, script: str, policy: object, output: str) -> None:
     result = shell(inside, place, script, policy)
     assert (result["output"], result["status"]) == (output, 0)
 
 
-def needs(*programs):
+def needs(*programs: object) -> pytest.MarkDecorator:
     """Skip where a program is not installed."""
     missing = [program for program in programs if not shutil.which(program, path="/usr/local/bin:/usr/bin:/bin")]
     return pytest.mark.skipif(bool(missing), reason=f"not installed in the system: {' '.join(missing)}")
@@ -56,7 +60,7 @@ def needs(*programs):
         ("echo out; echo error >&2; echo again >/dev/stderr", "out\nerror\nagain\n"),
     ],
 )
-def test_shell(inside, place, script, output, policy):
+def test_shell(inside: Inside, place: Path, script: str, output: str, policy: object) -> None:
     """Pipes, temporary files, links, devices, background jobs."""
     check(inside, place, script, policy, output)
 
@@ -67,17 +71,21 @@ def test_shell(inside, place, script, output, policy):
     [
         ("import subprocess; subprocess.run(['true'], stdin=subprocess.DEVNULL, check=True); print('ran')", "ran\n"),
         (
-            "import asyncio\n"
-            "async def main():\n"
-            "    process = await asyncio.create_subprocess_exec('echo', 'hi', stdout=-1)\n"
-            "    print((await process.communicate())[0], await asyncio.to_thread(lambda: 1))\n"
-            "asyncio.run(main())",
+            (
+                "import asyncio\n"
+                "async def main():\n"
+                "    process = await asyncio.create_subprocess_exec('echo', 'hi', stdout=-1)\n"
+                "    print((await process.communicate())[0], await asyncio.to_thread(lambda: 1))\n"
+                "asyncio.run(main())"
+            ),
             "b'hi\\n' 1\n",
         ),
         (
-            "import socket\n"
-            "a, b = socket.socketpair(); a.sendall(b'x'); print(b.recv(1))\n"
-            "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET); a.send(b'y'); print(b.recv(1))",
+            (
+                "import socket\n"
+                "a, b = socket.socketpair(); a.sendall(b'x'); print(b.recv(1))\n"
+                "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET); a.send(b'y'); print(b.recv(1))"
+            ),
             "b'x'\nb'y'\n",
         ),
         ("import threading; t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()", "thread\n"),
@@ -85,14 +93,14 @@ def test_shell(inside, place, script, output, policy):
         ("import ssl, sqlite3, zlib, tempfile; print(tempfile.TemporaryFile().write(b'xy'))", "2\n"),
     ],
 )
-def test_python(inside, place, script, output, policy):
+def test_python(inside: Inside, place: Path, script: str, output: str, policy: object) -> None:
     """Subprocesses with DEVNULL, asyncio, socket pairs, threads, extension modules."""
     result = inside("run", place=str(place), argv=[PYTHON, "-c", script], policy=policy)
     assert (result["output"], result["status"]) == (output, 0)
 
 
 @EVERYWHERE
-def test_multiprocessing(inside, place, policy):
+def test_multiprocessing(inside: Inside, place: Path, policy: object) -> None:
     """A pool of spawned workers, with its locks in /dev/shm."""
     (place / "cwd" / "pool.py").write_text(
         "import multiprocessing\n"
@@ -106,7 +114,7 @@ def test_multiprocessing(inside, place, policy):
 
 
 @pytest.mark.parametrize("policy", [STRICT_EXECUTING, "default"], ids=["network off", "default"])
-def test_virtual_environment(inside, place, policy):
+def test_virtual_environment(inside: Inside, place: Path, policy: object) -> None:
     """A virtual environment in the working directory: made, and used through its own interpreter and scripts."""
     script = (
         f"{PYTHON} -m venv --without-pip env; env/bin/python -c 'import sys; print(sys.prefix == sys.base_prefix)'; "
@@ -117,7 +125,7 @@ def test_virtual_environment(inside, place, policy):
 
 @needs("git")
 @EVERYWHERE
-def test_git(inside, place, policy):
+def test_git(inside: Inside, place: Path, policy: object) -> None:
     """A repository is made, committed to, and asked."""
     script = (
         "git init -q .; echo 1 >file; git add file; "
@@ -129,15 +137,15 @@ def test_git(inside, place, policy):
 
 
 @needs("make", "gcc")
-def test_make_and_compiler(inside, place):
-    """make runs a compiler, and what it built can be run."""
+def test_make_and_compiler(inside: Inside, place: Path) -> None:
+    """Make runs a compiler, and what it built can be run."""
     (place / "cwd" / "Makefile").write_text("program: program.c\n\t@cc -o $@ $<\n")
     (place / "cwd" / "program.c").write_text('#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n')
     check(inside, place, "make; ./program", "default", "built\n")
 
 
 @needs("gcc")
-def test_built_program_is_not_run_without_execute(inside, place):
+def test_built_program_is_not_run_without_execute(inside: Inside, place: Path) -> None:
     """Where the policy gives write without execute, what was built cannot be run, and it is only that."""
     (place / "cwd" / "program.c").write_text("int main(void) { return 0; }\n")
     result = shell(inside, place, "cc -o program program.c; ./program", "strict")
@@ -147,9 +155,11 @@ def test_built_program_is_not_run_without_execute(inside, place):
 
 @needs("node")
 @EVERYWHERE
-def test_node(inside, place, policy):
-    """node starts, runs a child, and talks with it."""
-    (place / "cwd" / "child.js").write_text("process.on('message', m => { process.send(m + 1); process.disconnect(); })\n")
+def test_node(inside: Inside, place: Path, policy: object) -> None:
+    """Node starts, runs a child, and talks with it."""
+    (place / "cwd" / "child.js").write_text(
+        "process.on('message', m => { process.send(m + 1); process.disconnect(); })\n"
+    )
     script = (
         "const c = require('child_process'); console.log(c.execSync('echo hi').toString().trim());"
         "const f = c.fork('child.js'); f.on('message', m => console.log(m)); f.send(1);"
@@ -159,25 +169,27 @@ def test_node(inside, place, policy):
 
 
 @needs("strace")
-def test_tracing_own_children(inside, place):
+def test_tracing_own_children(inside: Inside, place: Path) -> None:
     """A debugger may trace what it starts itself."""
     result = shell(inside, place, "strace -o /dev/null true && echo traced", "default")
     assert (result["output"], result["status"]) == ("traced\n", 0)
 
 
-def test_large_output(inside, place):
+def test_large_output(inside: Inside, place: Path) -> None:
     """100 MiB of output pass."""
     result = shell(inside, place, "head -c 104857600 /dev/zero", "strict", size_only=True)
     assert (result["output"], result["status"]) == (100 << 20, 0)
 
 
-def test_large_request(inside, place):
+def test_large_request(inside: Inside, place: Path) -> None:
     """Arguments as long as the kernel takes them."""
-    result = inside("run", place=str(place), argv=["/bin/sh", "-c", 'echo "${#1}"', "sh", "é" * 60_000], policy="strict")
+    result = inside(
+        "run", place=str(place), argv=["/bin/sh", "-c", 'echo "${#1}"', "sh", "é" * 60_000], policy="strict"
+    )
     assert result["output"] in {"60000\n", "120000\n"}
 
 
-def test_network_on_reaches_hosts(inside, place):
+def test_network_on_reaches_hosts(inside: Inside, place: Path) -> None:
     """With network a program listens and connects, resolves names and reads routes."""
     script = (
         "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname());"
@@ -187,7 +199,7 @@ def test_network_on_reaches_hosts(inside, place):
     assert (result["output"], result["status"]) == ("1 True\n", 0)
 
 
-def test_unix_sockets(inside, place):
+def test_unix_sockets(inside: Inside, place: Path) -> None:
     """With `unix_sockets` a program has sockets in its own directory, also without network."""
     policy = {**STRICT_EXECUTING, "network": {"enabled": False, "unix_sockets": True}}
     script = (
@@ -198,7 +210,7 @@ def test_unix_sockets(inside, place):
     assert (result["output"], result["status"]) == ("True\n", 0)
 
 
-def test_interpreter_in_the_home_directory(inside, place):
+def test_interpreter_in_the_home_directory(inside: Inside, place: Path) -> None:
     """What PATH names in the home directory runs, with its links; nothing else there can be read."""
     home = place / "home"
     real = home / "apps" / "tool-1.0" / "bin"
@@ -211,12 +223,16 @@ def test_interpreter_in_the_home_directory(inside, place):
     (home / ".ssh" / "key").write_text("key")
     script = f'export PATH="{home}/.local/bin:$PATH"; tool; cat "$HOME/.ssh/key" 2>/dev/null || echo hidden'
     result = inside(
-        "run", place=str(place), argv=["/bin/sh", "-c", script], policy="strict", path=f"{home}/.local/bin:/usr/bin:/bin"
+        "run",
+        place=str(place),
+        argv=["/bin/sh", "-c", script],
+        policy="strict",
+        path=f"{home}/.local/bin:/usr/bin:/bin",
     )
     assert result["output"] == "from the library\nhidden\n"
 
 
-def test_libraries_of_a_program(inside, place):
+def test_libraries_of_a_program(inside: Inside, place: Path) -> None:
     """With `ldd` a program finds its shared libraries, wherever its loader would."""
     if not Path("/lib64/ld-linux-x86-64.so.2").exists() and not Path("/lib/ld-linux-aarch64.so.1").exists():
         pytest.skip("the loader of this system is not known here")

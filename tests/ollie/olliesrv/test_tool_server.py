@@ -11,9 +11,20 @@ _NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "-
 _INSIDE = Path(__file__).with_name("inside_tool_server.py")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_agents_use_real_tools() -> None:
     """Every test of `inside_tool_server.py` passes there."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(_INSIDE)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--timeout=45",
+        str(_INSIDE),
+    ]
     done = subprocess.run([*_NAMESPACE, *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -149,8 +149,10 @@ class Executor:
 
     def _save(self, run: Run, output: Output) -> str:
         """Put what was kept of an output into a file that the tools of the session can read; its path."""
-        path = self._settings.tmpdir / f"output-{run.number}.txt"
-        with path.open("wb") as file:
+        path = self._settings.tmpdir / f"output-{run.number}-{os.urandom(4).hex()}.txt"
+        # Tools may write to that directory, and have put a link there if they could guess the name.
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        with os.fdopen(fd, "wb") as file:
             file.writelines(output.everything())
         return str(path)
 

@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import pwd
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ninep.tree import Tree
 from ollie.protocol import paths, policy_files
 from ollie.protocol.discovery import Catalog
 from ollie.protocol.metadata import Python, ToolInfo
-from ollie.protocol.policy import PolicyError
+from ollie.protocol.policy import Policy, PolicyError
 from ollie.sandbox.launcher import Launcher, SandboxError
 from ollie.sandbox.probe import probe, report
 from ollie.toolsrv.admission import Admission
@@ -114,18 +115,24 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         counters = _counters(data / "toolsrv", str(options.addresses[0]))
         for counter in counters:
             stack.callback(counter.close)
-        tmpdir = _tmpdir(base())
+        config_dir = Path(paths.config_dir())
+        policy = policy_files.load("default", str(config_dir))
+        tmpdir = _tmpdir(base(), policy)
         stack.callback(tmpdir.remove)
-        settings = Settings(options.cwd, tmpdir.path, Path(paths.config_dir()), options.yolo)
+        settings = Settings(options.cwd, tmpdir.path, config_dir, options.yolo)
+        found = probe()
+        _tell(options, report(found, policy))
         catalog = Catalog.from_environment()
         launcher = Launcher(_modules(catalog))
         await launcher.start()
         stack.push_async_callback(launcher.close)
         runs = Runs(counters[0].next, Keep())
         stack.push_async_callback(runs.kill_all, settings.grace_s)
-        toolsrv = _toolsrv(options, settings, Registry(catalog, counters[1].next), launcher, runs)
-        admission = Admission(toolsrv.auth)
-        server = Server(Tree(ROOT, toolsrv), attach=admission.attach, auth=admission if toolsrv.auth else None)
+        registry = Registry(catalog, counters[1].next)
+        auth = None if options.no_auth else Auth(options.secret)
+        toolsrv = Toolsrv(settings, registry, runs, Executor(settings, registry, launcher, runs), auth, found)
+        admission = Admission(auth)
+        server = Server(Tree(ROOT, toolsrv), attach=admission.attach, auth=admission if auth else None)
         stack.push_async_callback(server.close)
         addresses = [await _listen(server, address) for address in options.addresses]
         _log.info("listening on %s", ", ".join(addresses))
@@ -143,17 +150,14 @@ async def _listen(server: Server, address: dial.Unix | dial.Tcp) -> str:
         os.umask(before)
 
 
-def _toolsrv(options: Options, settings: Settings, registry: Registry, launcher: Launcher, runs: Runs) -> Toolsrv:
-    """The object of the tree. The log says what the kernel can enforce, and what the options leave open."""
-    found = probe()
-    for line in report(found, policy_files.load("default", str(settings.config_dir))):
+def _tell(options: Options, lines: Sequence[str]) -> None:
+    """Log what the kernel can enforce, and what the options leave open."""
+    for line in lines:
         _log.info(line)
     if options.yolo:
         _log.warning("--yolo: tools run without Landlock and seccomp")
     if options.no_auth:
         _log.warning("--no-auth: every client that reaches a socket of this server may run tools")
-    auth = None if options.no_auth else Auth(options.secret)
-    return Toolsrv(settings, registry, runs, Executor(settings, registry, launcher, runs), auth, found)
 
 
 def _modules(catalog: Catalog) -> list[str]:
@@ -172,10 +176,17 @@ def _counters(directory: Path, address: str) -> tuple[Counter, Counter]:
         raise StartError(f"another toolsrv serves {address}") from None
 
 
-def _tmpdir(where: Path) -> TemporaryDirectory:
+def _tmpdir(where: Path, policy: Policy) -> TemporaryDirectory:
+    """The directory for temporary files, of the user whom tools run as."""
     for path in sweep(where):
         _log.info("removed %s, left by a server that was killed", path)
-    return TemporaryDirectory(where)
+    user = policy.general.user
+    if not user or os.geteuid() != 0:
+        return TemporaryDirectory(where)
+    try:
+        return TemporaryDirectory(where, pwd.getpwnam(user).pw_uid)
+    except KeyError:
+        raise StartError(f"the sandbox policy default runs tools as {user}, and there is no such user") from None
 
 
 async def idle(server: Server, runs: Runs, timeout_s: float, grace_s: float = GRACE_BEFORE_FIRST_S) -> None:

@@ -59,7 +59,7 @@ class Job:
         stdin: What the tool reads.
         policy: Expanded.
         enforced: False leaves all of the policy out but its limits and its environment.
-        blocks: It prints a ToolResult and no text.
+        blocks: It prints a ToolResult, and somebody waits for that.
         timeout_s: None for no limit.
     """
 
@@ -101,7 +101,7 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         cwd=cwd,
         policy=_with_tool(policy, tool),
         enforced=not settings.yolo,
-        blocks=tool.output == "blocks",
+        blocks=tool.output == "blocks" and not background,
         timeout_s=_timeout_s(tool, dispatch.timeout_s, settings, background=background),
     )
 

@@ -40,7 +40,8 @@ def remarks(end: Exit, refused: Sequence[str]) -> list[str]:
     if end.reason in _REASONS:
         said.append(_REASONS[end.reason])
     if end.left_running:
-        said.append(f"ended with the call: {end.left_running} processes it left running; new.bg keeps them")
+        left = "1 process was" if end.left_running == 1 else f"{end.left_running} processes were"
+        said.append(f"{left} still running and ended with the call: start with new.bg what shall go on")
     return said
 
 

@@ -1,7 +1,8 @@
 """The directory for temporary files of one toolsrv: private, and gone when the server is.
 
-It is removed at the end. What a killed server left behind is found by the next one: the directory stays locked while
-its server lives, so one of ours that nobody holds is garbage.
+It lies in another one that belongs to the server also where tools run as somebody else, and goes with that at the end.
+What a killed server left behind is found by the next one: the outer directory stays locked while its server lives, so
+one of ours that nobody holds is garbage.
 """
 
 import fcntl
@@ -18,24 +19,33 @@ class TemporaryDirectory:
 
     Args:
         where: Where it is made.
+        owner: Who tools run as; the user of this process when None.
+
+    Attributes:
+        path: The directory, mode 0700.
 
     Raises:
         OSError: It cannot be made.
     """
 
-    def __init__(self, where: Path) -> None:
+    def __init__(self, where: Path, owner: int | None = None) -> None:
         name = _prefix() + os.urandom(_RANDOM_BYTES).hex()
+        self._outer = where / name
+        self.path = self._outer / "tmp"
         hidden = where / f".{name}"
-        self.path = where / name
         hidden.mkdir(0o700)
+        hidden.chmod(0o711)  # whatever the umask
+        (hidden / "tmp").mkdir(0o700)
+        if owner is not None:
+            os.chown(hidden / "tmp", owner, -1)
         self._fd = os.open(hidden, _DIRECTORY)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Under its own name only when locked, or a server that starts now would take it for garbage.
-        hidden.rename(self.path)
+        hidden.rename(self._outer)
 
     def remove(self) -> None:
-        """Delete the directory with everything in it."""
-        _remove(self.path)
+        """Delete the directory with everything in it; nothing may run that could write to it."""
+        _remove(self._outer)
         os.close(self._fd)
 
 

@@ -132,17 +132,16 @@ class ToolServer:
         return self._stderr.read_text()
 
     def _others(self) -> list[int]:
-        """What lives in the namespace besides its first process, the server and its launcher."""
+        """What lives in the namespace besides its first process and the server."""
         (first,) = children(self._init.pid)
-        known = {self.pid, *children(self.pid)[:1]}
-        return [pid for pid in descendants(first) if pid not in known and _lives(pid)]
+        return [pid for pid in descendants(first) if pid != self.pid and _lives(pid)]
 
     def processes(self, mark: str = "") -> list[str]:
         """The command lines of those that hold `mark`."""
         return [line for line in map(_command, self._others()) if mark in line]
 
     def deserted(self) -> None:
-        """Wait until nothing lives in the namespace but its first process; after the end of the server."""
+        """After the end of the server: wait until nothing lives in the namespace but its first process."""
         while others := self._others():
             for pid in others:
                 _await_end(pid)
@@ -244,5 +243,5 @@ async def background(client: Client, agent: str, cmd: str, **fields: str) -> str
 
 def whole(text: str) -> str:
     """The output that a result shows, from the file that it names when it was cut."""
-    path = re.search(r"/\S+/output-\d+\.txt", text)
+    path = re.search(r"/\S+/output-\d+-\w+\.txt", text)
     return Path(path[0]).read_text() if path else text

@@ -152,6 +152,16 @@ async def test_a_flood_in_one_line_is_drained_and_cut(toolsrv: ToolServer, agent
     assert toolsrv.memory_bytes() - before < 64 * 1024 * 1024
 
 
+async def test_no_tool_makes_the_server_write_elsewhere(toolsrv: ToolServer, agent: str) -> None:
+    """Links that a tool puts where outputs are kept are not followed."""
+    target = toolsrv.home / "target"
+    text, _ = await _sh(
+        toolsrv, agent, f"for n in $(seq 1000); do ln -sf {target} $TMPDIR/output-$n.txt; done; seq 20000"
+    )
+    assert whole(text).endswith("\n20000\n")
+    assert not target.exists()
+
+
 async def test_what_a_call_leaves_running_is_ended_and_told(toolsrv: ToolServer, agent: str) -> None:
     """A child that keeps the pipe does not hang the call; the result names new.bg, and nothing is alive."""
     text, is_error = await _sh(toolsrv, agent, "sleep 1000.5 & setsid sleep 1000.5 & echo done")

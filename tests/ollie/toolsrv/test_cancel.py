@@ -10,15 +10,17 @@ from serving import ToolServer, background, begin, load
 from ninep.client import Client, File
 from ninep.errors import NinepError
 
-# A tree of processes that does not want to end: one in a session of its own, one double-forked, one deaf to SIGTERM.
-STUBBORN = """
+# A tree of processes: one in a session of its own, one double-forked.
+TREE = """
 setsid sleep {mark} &
 (setsid sh -c 'sleep {mark} & sleep {mark}' &)
-trap '' TERM
 echo ready
 sleep {mark}
 sleep {mark}
 """
+
+# The same, and deaf to SIGTERM: it lives until the end of the grace.
+STUBBORN = "trap '' TERM" + TREE
 
 Leave = Callable[[Client, File, "asyncio.Task[bytes]"], Awaitable[None]]
 
@@ -43,23 +45,39 @@ async def _running(client: Client, agent: str) -> str:
     return pid
 
 
-@pytest.mark.parametrize(("leave", "mark"), [(_clunk, "1000.11"), (_flush, "1000.12")], ids=["clunk", "flush"])
+@pytest.mark.parametrize(("leave", "script"), [(_clunk, STUBBORN), (_flush, TREE)], ids=["clunk", "flush"])
 async def test_the_reply_to_a_cancel_says_that_nothing_is_alive(
-    toolsrv: ToolServer, agent: str, leave: Leave, mark: str
+    toolsrv: ToolServer, agent: str, leave: Leave, script: str
 ) -> None:
     """Clunk and flush each end the whole tree before they are answered, and the connection goes on."""
     async with await toolsrv.client() as client:
         await load(client, agent, "sh")
-        file = await begin(client, agent, STUBBORN.format(mark=mark))
+        file = await begin(client, agent, script.format(mark="1000.11"))
         reading = asyncio.create_task(file.read())
         await _running(client, agent)
-        while len(toolsrv.processes(mark)) < 4:
+        while len(toolsrv.processes("1000.11")) < 4:
             await client.stat("info")
         await leave(client, file, reading)
-        assert toolsrv.processes(mark) == []
+        assert toolsrv.processes("1000.11") == []
         assert await client.rdwr("proc/list", agent.encode()) == b""
         reading.cancel()
         await asyncio.wait({reading})
+
+
+async def test_calls_cancelled_while_they_start_leave_nothing(toolsrv: ToolServer, agent: str) -> None:
+    """A cancel that comes before there is a process ends the one that comes."""
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        for mark in range(20):
+            file = await begin(client, agent, f"sleep 1000.2{mark:02}")
+            reading = asyncio.create_task(file.read())
+            for _ in range(mark // 4):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait({reading})
+            assert toolsrv.processes("1000.2") == []
+            assert await client.rdwr("proc/list", agent.encode()) == b""
+            await file.close()
 
 
 async def test_a_lost_connection_ends_its_calls(toolsrv: ToolServer, agent: str) -> None:
@@ -68,7 +86,7 @@ async def test_a_lost_connection_ends_its_calls(toolsrv: ToolServer, agent: str)
     other = await toolsrv.client()
     client = await toolsrv.client()
     await load(client, agent, "sh")
-    file = await begin(client, agent, STUBBORN.format(mark=mark))
+    file = await begin(client, agent, TREE.format(mark=mark))
     reading = asyncio.create_task(file.read())
     pid = await _running(other, agent)
     wait = asyncio.create_task(other.read(f"proc/{pid}/wait"))
@@ -101,7 +119,8 @@ async def test_the_end_of_the_server_is_the_end_of_what_it_runs(start: Callable[
     toolsrv = start()
     client = await toolsrv.client()
     await load(client, "a", "sh")
-    pid = await background(client, "a", STUBBORN.format(mark="1000.15"))
+    script = STUBBORN if number in {signal.SIGKILL, signal.SIGTERM} else TREE
+    pid = await background(client, "a", script.format(mark="1000.15"))
     async with await client.open(f"proc/{pid}/out") as out:
         assert await out.read() == b"ready\n"
     while len(toolsrv.processes("1000.15")) < 4:

@@ -30,7 +30,7 @@ def test_a_sweep_takes_only_what_nobody_holds(tmp_path: Path) -> None:
     stranger = tmp_path / "ollie-tools"
     stranger.mkdir()
     (tmp_path / f"ollie-tools.{os.getuid()}.link").symlink_to(stranger)
-    assert sweep(tmp_path) == [dead.path]
+    assert sweep(tmp_path) == [dead.path.parent]
     assert live.path.is_dir()
     assert stranger.is_dir()
     live.remove()

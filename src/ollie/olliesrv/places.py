@@ -4,13 +4,16 @@ A tool may write in its agent's working directory. So none may hold, or lie in, 
 keeps its configuration, data, models or sockets in: an agent could else rewrite its own bounds.
 """
 
+import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ollie.olliesrv.errors import RefusedError
+from ollie.protocol import paths
 
 
 def working_directory(path: str, private: Sequence[str]) -> str:
@@ -52,19 +55,57 @@ def unmoved(path: str) -> bool:
 
 
 class Scratch:
-    """A private directory for agents that name none; made when first asked for."""
+    """A private directory for the agents of one session that name none; made when first asked for.
 
-    def __init__(self) -> None:
-        self._path = ""
+    It lasts as long as its session: a later server finds it under the same name.
+
+    Args:
+        base: the directory of all of them, see `scratch_base`.
+        session: the id of the session.
+    """
+
+    def __init__(self, base: str, session: str) -> None:
+        self._path = Path(base) / _scratch_name(session)
+
+    def is_at(self, path: str) -> bool:
+        """Whether this is where it is, or would be."""
+        return path == str(self._path)
 
     def path(self) -> str:
-        """The directory, resolved."""
-        if not self._path:
-            self._path = str(Path(tempfile.mkdtemp(prefix="ollie-work.")).resolve())
-        return self._path
+        """The directory, resolved; a `RefusedError` when it cannot be made."""
+        try:
+            paths.private_directory(str(self._path.parent))
+            return paths.private_directory(str(self._path))
+        except paths.PathError as error:
+            raise RefusedError(str(error)) from None
+
+    def release(self) -> None:
+        """The server ends: nothing stays of a directory that is empty."""
+        for path in (self._path, self._path.parent):
+            with contextlib.suppress(OSError):
+                path.rmdir()
 
     def remove(self) -> None:
         """Delete the directory with everything in it."""
-        if self._path:
-            shutil.rmtree(self._path, ignore_errors=True)
-            self._path = ""
+        shutil.rmtree(self._path, ignore_errors=True)
+        self.release()
+
+
+def scratch_base(address: str) -> str:
+    """The directory of the scratch directories of the server at an address, resolved; not made yet."""
+    name = f"ollie-work.{os.getuid()}.{hashlib.sha256(address.encode()).hexdigest()[:12]}"
+    return str(Path(tempfile.gettempdir()).resolve() / name)
+
+
+def sweep_scratch(base: str, sessions: Iterable[str]) -> None:
+    """Delete the scratch directories of all sessions but these, by id."""
+    kept = {_scratch_name(session) for session in sessions}
+    with contextlib.suppress(OSError):
+        for path in Path(base).iterdir():
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+        Path(base).rmdir()
+
+
+def _scratch_name(session: str) -> str:
+    return session[-12:]

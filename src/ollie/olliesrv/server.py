@@ -16,6 +16,7 @@ from ollie.olliesrv.config import Config
 from ollie.olliesrv.errors import denied
 from ollie.olliesrv.lost import LostErrors
 from ollie.olliesrv.models import Models
+from ollie.olliesrv.places import scratch_base, sweep_scratch
 from ollie.olliesrv.profiles import Profiles
 from ollie.olliesrv.services import Services
 from ollie.olliesrv.sessions import Sessions
@@ -94,10 +95,13 @@ class Ollie:
             profiles=profiles or Profiles(),
             tools=tools,
             address=address,
+            scratch=scratch_base(address),
             private=(paths.config_dir(), paths.data_dir(), paths.cache_dir(), directory),
         )
         server = cls(services)
         await server._find_tool_servers()
+        kept = [session.id for session in server.sessions.all()]
+        await asyncio.to_thread(sweep_scratch, services.scratch, kept)
         return server
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ class Services:
         profiles: the ways of working.
         tools: how tool servers are run.
         address: the dial string by which clients reach the server.
+        scratch: the directory of the sessions' scratch directories.
         private: Ollie's own directories, where no agent may work.
     """
 
@@ -29,4 +30,5 @@ class Services:
     profiles: Profiles
     tools: Settings
     address: str
+    scratch: str
     private: tuple[str, ...]

@@ -41,13 +41,15 @@ class Session:
         self._sessions = sessions
         self._services = services
         self._store = services.store
-        self._scratch = Scratch()
+        self._scratch = Scratch(services.scratch, row.id)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.toolsrv = ToolServer(row.id, self.directory, services.tools)
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
         for agent in services.store.agents(row.id):
             self._add(Agent(agent, self, services))
+            if self._scratch.is_at(agent.cwd):
+                self._scratch.path()  # it was empty, or lost with all that was temporary
 
     @property
     def gone(self) -> bool:
@@ -200,17 +202,15 @@ class Session:
     async def close(self) -> None:
         """The server ends: end what runs, forget nothing."""
         await asyncio.gather(*(agent.close() for agent in self.agents()))
-        await self._end()
+        await self.toolsrv.close()
+        self._scratch.release()
 
     async def _kill(self) -> None:
         self._sessions.forget(self)
         await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()))
-        await self._end()
-        await self._store.stored(self._store.drop_session(self.id))
-
-    async def _end(self) -> None:
         await self.toolsrv.close()
-        self._scratch.remove()
+        await asyncio.to_thread(self._scratch.remove)
+        await self._store.stored(self._store.drop_session(self.id))
 
     # What its files show.
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from ninep.errors import NinepError
-from ollie.olliesrv.places import Scratch, unmoved, working_directory
+from ollie.olliesrv.places import Scratch, scratch_base, sweep_scratch, unmoved, working_directory
+
+SESSION = "01a22cd4-1ac6-71cd-ba72-735018c225f4"
+OTHER = "01a22cd4-1aed-71c6-8c63-6834ee8fae5d"
 
 
 def test_a_directory_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,13 +57,52 @@ def test_a_directory_that_became_a_link_is_noticed(tmp_path: Path) -> None:
     assert not unmoved(f"{path}/a/b")
 
 
-def test_a_scratch_directory_is_made_once_and_removed() -> None:
-    """Private, and with whatever was put into it."""
-    scratch = Scratch()
+def test_a_scratch_directory_is_made_when_asked_for_and_removed_with_what_it_holds(tmp_path: Path) -> None:
+    """Private, and found again by its session."""
+    base = str(tmp_path / "base")
+    scratch = Scratch(base, SESSION)
+    assert not Path(base).exists()
     path = Path(scratch.path())
-    assert scratch.path() == str(path)
     assert path.stat().st_mode & 0o777 == 0o700
+    assert scratch.is_at(str(path))
     (path / "deep/er").mkdir(parents=True)
+    scratch.release()
+    assert Scratch(base, SESSION).path() == str(path)
+    assert (path / "deep/er").exists()
     scratch.remove()
     scratch.remove()
-    assert not path.exists()
+    assert not Path(base).exists()
+
+
+def test_an_empty_scratch_directory_goes_with_the_server(tmp_path: Path) -> None:
+    """And is made again by the next."""
+    scratch = Scratch(str(tmp_path / "base"), SESSION)
+    scratch.path()
+    scratch.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scratch_directories_of_lost_sessions_are_swept(tmp_path: Path) -> None:
+    """Those of sessions that live are kept."""
+    base = str(tmp_path / "base")
+    sweep_scratch(base, [])
+    kept, lost = Scratch(base, SESSION), Scratch(base, OTHER)
+    for scratch in (kept, lost):
+        (Path(scratch.path()) / "file").touch()
+    sweep_scratch(base, [SESSION])
+    assert [path.name for path in Path(base).iterdir()] == [SESSION[-12:]]
+    sweep_scratch(base, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_directory_that_is_not_private_is_refused(tmp_path: Path) -> None:
+    """Another user may have put it there."""
+    (tmp_path / "base").mkdir(mode=0o755)
+    with pytest.raises(NinepError, match="others may enter it"):
+        Scratch(str(tmp_path / "base"), SESSION).path()
+
+
+def test_servers_at_different_addresses_do_not_share_scratch_directories() -> None:
+    """One sweeps, the other's stay."""
+    assert scratch_base("unix!/a") == scratch_base("unix!/a")
+    assert scratch_base("unix!/a") != scratch_base("unix!/b")

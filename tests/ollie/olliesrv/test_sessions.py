@@ -155,9 +155,10 @@ async def test_an_agent_works_where_its_session_does_unless_told(ollie: Ollie, s
     other = await ollie.sessions.create(name="other", by=None)
     one, two = [await other.start_agent({}, by=None) for _ in range(2)]
     scratch = Path(one.cwd)
-    assert (one.cwd, scratch.stat().st_mode & 0o777, scratch.parent) == (two.cwd, 0o700, place / "tmp")
+    assert (one.cwd, scratch.stat().st_mode & 0o777, scratch.parent.parent) == (two.cwd, 0o700, place / "tmp")
+    (scratch / "left").touch()
     await other.kill(by=None)
-    assert not scratch.exists()
+    assert not scratch.parent.exists()
 
 
 async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, place: Path) -> None:

@@ -72,9 +72,11 @@ def explain(policy: Policy, output: str, cwd: str) -> tuple[str, ...]:
 
 
 def _explanations(policy: Policy, line: str, cwd: str) -> list[str]:
-    sentences = [_explain_path(policy, path) for path in _paths(line, cwd)]
-    if explained := [sentence for sentence in sentences if sentence]:
-        return explained
+    paths = _paths(line, cwd)
+    # The least that the policy refuses: a program that may read what it names wanted to write it, else to execute it.
+    for operations in (("read", "write"), ("execute",)):
+        if explained := [found for path in paths if (found := _first(policy, path, operations))]:
+            return explained
     if _UNIX.search(line) and not policy.network.unix_sockets:
         return [_sentence(policy, "unix sockets", "network.unix_sockets: true")]
     if _NETWORK.search(line) and not policy.network.enabled:
@@ -82,11 +84,8 @@ def _explanations(policy: Policy, line: str, cwd: str) -> list[str]:
     return []
 
 
-def _explain_path(policy: Policy, path: str) -> str | None:
-    """The least thing that the policy refuses at a path: a program that may read it wanted more."""
-    if reading := why(policy, path, "read"):
-        return reading
-    return why(policy, path, "write") or why(policy, path, "execute")
+def _first(policy: Policy, path: str, operations: tuple[str, ...]) -> str | None:
+    return next((reason for operation in operations if (reason := why(policy, path, operation))), None)
 
 
 def _paths(line: str, cwd: str) -> list[str]:

@@ -238,7 +238,7 @@ class Launcher:
         notes = self._unenforced(spec.policy)
         policy = spec.policy and programs.complete(spec.policy, spec.env)
         if policy and policy.advanced.ldd and spec.argv:
-            policy = programs.with_libraries(policy, await self._libraries(spec))
+            policy = programs.with_libraries(policy, await self._libraries(spec, policy))
         try:
             plan = plans.plan(
                 policy,
@@ -345,11 +345,12 @@ class Launcher:
         control.close()
         self._control = None
 
-    async def _libraries(self, spec: Spec) -> tuple[str, ...]:
+    async def _libraries(self, spec: Spec, policy: Policy) -> tuple[str, ...]:
         """The shared libraries of a program, asked of its loader, which maps them and does not run it."""
         program = programs.find(spec.argv[0], spec.env, spec.cwd)
         loader = programs.loader(program) if program else None
-        if program is None or loader is None:
+        # A program of the tool's own making could name a loader, or libraries, to be shown what the policy hides.
+        if program is None or loader is None or any(programs.writable(policy, path) for path in (program, loader)):
             return ()
         listing = os.memfd_create("libraries", os.MFD_CLOEXEC)
         try:
@@ -362,7 +363,7 @@ class Launcher:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a launcher that died, and for its reapers: they became children of this process, and end by themselves."""
+    """Wait for a launcher that died, and for its reapers, which became children of this process and end too."""
     process.wait()
     while left := [pid for pid in children(os.getpid()) if _session(pid) == process.pid]:
         for pid in left:

@@ -43,14 +43,24 @@ def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
     home = os.path.realpath(env.get("HOME") or "/nonexistent")
     found: dict[str, None] = {}
     for directory in env.get("PATH", "").split(":"):
-        if directory.startswith("/") and not _writable(policy, directory):
+        if directory.startswith("/") and not writable(policy, directory):
             found.update(dict.fromkeys(_of_directory(os.path.realpath(directory), home)))
-    return _with_rox(policy, [path for path in found if not _writable(policy, path)])
+    return _with_rox(policy, [path for path in found if not writable(policy, path)])
 
 
 def with_libraries(policy: Policy, libraries: Iterable[str]) -> Policy:
     """The policy with the shared libraries of a program, as `rox`."""
     return _with_rox(policy, [os.path.realpath(path) for path in libraries])
+
+
+def writable(policy: Policy, path: str) -> bool:
+    """Whether the policy lets a tool change the path, or something below it."""
+    places = {path, os.path.realpath(path)}
+    return any(
+        "w" in rights and (covers(there, place) or covers(place, there))
+        for there, rights in grants(policy.filesystem)
+        for place in places
+    )
 
 
 def find(name: str, env: Mapping[str, str], cwd: str) -> str | None:
@@ -121,13 +131,6 @@ def _installation(directory: str, home: str) -> list[str]:
     if Path(directory).name not in _OF_PROGRAMS or covers(prefix, home):
         return [directory]
     return [directory, *(f"{prefix}/{name}" for name in _BESIDE)]
-
-
-def _writable(policy: Policy, path: str) -> bool:
-    """Whether the policy lets a tool change the path, or something below it."""
-    return any(
-        "w" in rights and (covers(there, path) or covers(path, there)) for there, rights in grants(policy.filesystem)
-    )
 
 
 def _with_rox(policy: Policy, paths: Iterable[str]) -> Policy:

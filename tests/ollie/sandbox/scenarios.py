@@ -4,10 +4,12 @@
 import asyncio
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from ollie.sandbox.processes import children, descendants
 from ollie.sandbox.scope import Scope, ScopeError
 
 _launchers = []
+_sites = []
 
 # The interpreter itself, not a link in a virtual environment that no policy lets a tool read.
 PYTHON = os.path.realpath(sys.executable)
@@ -58,6 +61,8 @@ async def close() -> None:
     """End the shared launcher."""
     for each in _launchers:
         await each.close()
+    for site in _sites:
+        site.cleanup()
 
 
 def policy_in(place: str, policy: dict | str | None) -> Policy | None:
@@ -134,6 +139,11 @@ class Started:
             parts.append(part)
         return b"".join(parts)
 
+    def give(self, text: str) -> None:
+        """Write to standard input; the program may have ended without reading."""
+        with suppress(BrokenPipeError):
+            os.write(self.stdin, text.encode())
+
     def hang_up(self) -> None:
         """End of file on standard input."""
         os.close(self.stdin)
@@ -152,7 +162,7 @@ async def run(
     """Run a program to its end."""
     limits = Limits(**more.pop("limits", {}))
     started = await Started.of(place, argv, policy, limits=limits, **more)
-    os.write(started.stdin, stdin.encode())
+    started.give(stdin)
     started.hang_up()
     output = await started.rest()
     result = await started.run.wait()
@@ -165,6 +175,30 @@ async def run(
         "left": result.left_running,
         "notes": result.notes,
     }
+
+
+async def call(place: str, function: str, arguments: str, policy: dict | str | None) -> dict[str, object]:
+    """Call a function of `called.py` in the restricted child."""
+    started = await Started.of(place, [], policy, call=f"called:{function}", on=await _with_calls(), grace_s=0.1)
+    started.give(arguments)
+    started.hang_up()
+    output = await started.rest()
+    result = await started.run.wait()
+    started.close()
+    return {"output": output.decode(errors="backslashreplace"), "status": result.status, "left": result.left_running}
+
+
+async def _with_calls() -> Launcher:
+    """A launcher that has imported `called.py`, from a directory that is on the path as a package's is."""
+    if len(_launchers) < 2:
+        await launcher()
+        site = tempfile.TemporaryDirectory(suffix="-packages")
+        shutil.copy(Path(__file__).with_name("called.py"), site.name)
+        sys.path.append(site.name)
+        _launchers.append(Launcher(["called"]))
+        await _launchers[1].start()
+        _sites.append(site)
+    return _launchers[1]
 
 
 async def refused(place: str, argv: list[str], policy: dict | str | None, cwd: str | None = None) -> dict[str, object]:

@@ -217,6 +217,10 @@ class Calls(asyncio.Protocol):
         """Whether it has ended."""
         return self._lost is not None
 
+    async def gone(self) -> None:
+        """Wait until it has ended."""
+        await asyncio.shield(self._gone)
+
     async def close(self) -> None:
         """End it and wait until it has ended."""
         if self._transport is not None:

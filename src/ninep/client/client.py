@@ -17,7 +17,7 @@ from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 from ninep.messages import Stat, decode, parse_directory
 
 MSIZE = 128 * 1024
-_ROOT = 0
+ROOT = 0  # the fid of the tree attached to
 
 
 class Client:
@@ -34,7 +34,7 @@ class Client:
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self.token = b""
-        self._next_fid = _ROOT + 1
+        self._next_fid = ROOT + 1
         self._free_fids: list[int] = []
 
     # Connecting
@@ -114,7 +114,7 @@ class Client:
 
     async def _attach(self, uname: str, aname: str, secret: bytes | None) -> None:
         afid = NOFID if secret is None else await self._authenticate(uname, aname, secret)
-        await self.calls.call(_wire.RATTACH, _wire.pack_tattach, _ROOT, afid, uname, aname)
+        await self.calls.call(_wire.RATTACH, _wire.pack_tattach, ROOT, afid, uname, aname)
         if afid != NOFID:
             await self.clunk(afid)
 
@@ -152,15 +152,15 @@ class Client:
         self._next_fid += 1
         return self._next_fid - 1
 
-    async def walk(self, path: str) -> int:
-        """A new fid at `path`, to be clunked.
+    async def walk(self, path: str, start: int = ROOT) -> int:
+        """A new fid at `path`, as seen from the fid `start`; to be clunked.
 
         Raises:
             NinepError: `file does not exist`, where the server gave no reason of its own; `permission denied`, …
         """
         names = [name for name in path.split("/") if name not in {"", "."}]
         fid = self._fid()
-        at = _ROOT
+        at = start
         try:
             while True:
                 await self._step(at, fid, names[: _wire.MAXWELEM])
@@ -218,9 +218,9 @@ class Client:
 
     # Files
 
-    async def open(self, path: str, mode: int = OREAD) -> File:
-        """Walk to a file and open it; `mode` as Topen's."""
-        fid = await self.walk(path)
+    async def open(self, path: str, mode: int = OREAD, start: int = ROOT) -> File:
+        """Walk to a file, from the fid `start`, and open it; `mode` as Topen's."""
+        fid = await self.walk(path, start)
         try:
             frame = await self.calls.call(_wire.ROPEN, _wire.pack_topen, fid, mode)
         except BaseException:
@@ -282,9 +282,9 @@ class Client:
         """Give a file another name in its directory."""
         await self.wstat(path, Stat(name=name))
 
-    async def remove(self, path: str) -> None:
-        """Remove a file."""
-        fid = await self.walk(path)
+    async def remove(self, path: str, start: int = ROOT) -> None:
+        """Remove a file; `path` as seen from the fid `start`."""
+        fid = await self.walk(path, start)
         call = self.calls.send(partial(_wire.pack_fid, _wire.TREMOVE), fid)
         call.future.add_done_callback(lambda _: self._free_fids.append(fid))
         expect(_wire.RREMOVE, await asyncio.shield(call.future))

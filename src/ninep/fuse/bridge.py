@@ -1,0 +1,217 @@
+"""The driver of a mount: takes requests of the kernel, runs each as a task, and sends the replies.
+
+Any number of requests run at the same time, so that a blocked read delays nobody. A caller that is interrupted makes
+the kernel send INTERRUPT; the task is cancelled then, which sends Tflush, and its reply is EINTR once the server has
+answered that. A process that waits for a reply cannot even be killed, so a server that does not answer Tflush in time
+is not waited for: the caller has its EINTR, and what the task still does is undone.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ninep.errors import ConnectionLostError, NinepError
+from ninep.fuse import protocol
+from ninep.fuse.callers import Judge
+from ninep.fuse.device import Device, Request
+from ninep.fuse.enames import errno_of
+from ninep.fuse.nodes import Nodes
+from ninep.fuse.operations import Answer, Operations
+from ninep.fuse.protocol import InitOut, Opcode
+
+if TYPE_CHECKING:
+    from ninep.fuse.link import Link
+
+FLUSH_S = 5.0  # how long an interrupted caller waits for Rflush
+_PAGE_BYTES = 4096
+_WANTED = (
+    protocol.ATOMIC_O_TRUNC
+    | protocol.BIG_WRITES
+    | protocol.AUTO_INVAL_DATA
+    | protocol.PARALLEL_DIROPS
+    | protocol.MAX_PAGES
+)
+_MAKE = {Opcode.MKNOD, Opcode.MKDIR, Opcode.SYMLINK, Opcode.LINK, Opcode.CREATE, Opcode.TMPFILE}
+_NAMING = _MAKE | {
+    Opcode.LOOKUP,
+    Opcode.GETATTR,
+    Opcode.SETATTR,
+    Opcode.ACCESS,
+    Opcode.OPEN,
+    Opcode.OPENDIR,
+    Opcode.UNLINK,
+    Opcode.RMDIR,
+    Opcode.RENAME,
+    Opcode.RENAME2,
+}
+_UNANSWERED = {Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT}
+_REFUSED = {Opcode.IOCTL: errno.ENOTTY, Opcode.READLINK: errno.EINVAL, **dict.fromkeys(_MAKE, errno.EPERM)}
+
+
+class Bridge:
+    """Serves one mount.
+
+    Args:
+        fd: a descriptor of `/dev/fuse` that was mounted; the bridge closes it.
+        link: the connection; it stays the caller's.
+        judge: which callers may name files. Descriptors that they hand on work for whoever has them, as always.
+        owner: user and group that all files are shown with.
+        max_write: the longest write(2) that is one request, in bytes; what the server takes in one Twrite.
+        log: gets a line for every request that fails.
+
+    Attributes:
+        ready: set once the kernel can be served.
+        ended: set once the file system is no longer mounted.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        link: "Link",
+        *,
+        judge: Judge,
+        owner: tuple[int, int],
+        max_write: int,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.nodes = Nodes(link)
+        self._operations = Operations(self.nodes, owner, self._note)
+        self._judge = judge
+        self._max_write = max_write
+        self._log = log
+        self._tasks: dict[int, asyncio.Task[Answer]] = {}  # by the number of their request, until it is answered
+        self._running: set[asyncio.Task[Answer]] = set()
+        self._device = Device(fd, max_write, self._take, self.ended.set)
+
+    @property
+    def requests(self) -> int:
+        """Those that have not been answered."""
+        return len(self._tasks)
+
+    async def close(self) -> None:
+        """Interrupt every request, clunk every handle, and let the descriptor go."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=FLUSH_S)
+        with suppress(TimeoutError):  # a server that does not answer
+            async with asyncio.timeout(FLUSH_S):
+                await self._operations.close_all()
+        self._device.close()
+
+    def _take(self, request: Request) -> None:
+        if request.opcode in _UNANSWERED:
+            self._obey(request)
+        elif request.opcode == Opcode.INIT:
+            self._init(request)
+        elif request.opcode == Opcode.DESTROY:
+            self._device.reply(request.unique, b"")
+        elif request.opcode not in self._operations.table and request.opcode not in _REFUSED:
+            self._device.fail(request.unique, errno.ENOSYS)
+        else:
+            task = asyncio.get_running_loop().create_task(self._run(request))
+            self._tasks[request.unique] = task
+            self._running.add(task)
+            task.add_done_callback(lambda done: self._done(request, done))
+
+    def _obey(self, request: Request) -> None:
+        """What wants no reply."""
+        body = request.body
+        if request.opcode == Opcode.INTERRUPT:
+            self._interrupt(protocol.INTERRUPT_IN.parse(body).unique)
+        elif request.opcode == Opcode.FORGET:
+            self.nodes.forget(request.nodeid, protocol.FORGET_IN.parse(body).nlookup)
+        else:
+            (nodes,) = protocol.BATCH_FORGET_IN.parse(body)
+            for number in range(nodes):
+                at = protocol.BATCH_FORGET_IN.size + number * protocol.FORGET_ONE.size
+                self.nodes.forget(*protocol.FORGET_ONE.parse(body, at))
+
+    def _init(self, request: Request) -> None:
+        kernel = protocol.INIT_IN.parse(request.body)
+        if kernel.major < protocol.MAJOR or (kernel.major == protocol.MAJOR and kernel.minor < protocol.OLDEST_MINOR):
+            self._note(f"this kernel speaks version {kernel.major}.{kernel.minor} of FUSE; 7.23 is needed")
+            self._device.fail(request.unique, errno.EPROTO)
+            self._device.close()
+            return
+        answer = InitOut(
+            major=protocol.MAJOR,  # a kernel of a later major version sends INIT again, with this one
+            minor=protocol.MINOR,
+            max_readahead=kernel.max_readahead,
+            flags=_WANTED & kernel.flags,
+            max_background=0xFFFF,  # asynchronous reads may all be blocked
+            congestion_threshold=0xFFFF,
+            max_write=self._max_write,
+            time_gran=1_000_000_000,
+            # More than max_write, also when a buffer begins within a page: a long read then is short, where a second
+            # request for the rest of it could block with data in hand.
+            max_pages=-(-self._max_write // _PAGE_BYTES) + 1,
+            map_alignment=0,
+            flags2=0,
+        )
+        self._device.reply(request.unique, protocol.INIT_OUT.pack(answer))
+        if kernel.major == protocol.MAJOR:
+            self.ready.set()
+
+    def _interrupt(self, unique: int) -> None:
+        task = self._tasks.get(unique)
+        if task is not None:  # else the reply is on its way
+            task.cancel()
+            asyncio.get_running_loop().call_later(FLUSH_S, self._give_up, unique, task)
+
+    def _give_up(self, unique: int, task: asyncio.Task[Answer]) -> None:
+        if self._tasks.get(unique) is task:
+            del self._tasks[unique]
+            self._device.fail(unique, errno.EINTR)
+
+    async def _run(self, request: Request) -> Answer:
+        if request.opcode in _NAMING and not await self._judge(request.caller):
+            raise OSError(errno.EACCES, f"the mount is not for process {request.caller.pid}")
+        if request.opcode in _REFUSED:
+            raise OSError(_REFUSED[Opcode(request.opcode)], "not on this file system")
+        return await self._operations.table[request.opcode](request)
+
+    def _done(self, request: Request, task: asyncio.Task[Answer]) -> None:
+        self._running.discard(task)
+        waited = self._tasks.pop(request.unique, None) is not None
+        number, why = _failure(task)
+        if number:
+            if why:
+                self._note(f"{self._name(request)}: {why} ({errno.errorcode[number]})")
+            if waited:
+                self._device.fail(request.unique, number)
+            return
+        answer = task.result()
+        if (not waited or not self._device.reply(request.unique, answer.data)) and answer.undo is not None:
+            answer.undo()
+
+    def _name(self, request: Request) -> str:
+        """For the log: `open session/myproj/ctl`."""
+        words = [Opcode(request.opcode).name.lower()]
+        with suppress(OSError):  # a node that was forgotten
+            words.append(self.nodes.get(request.nodeid).path() or "/")
+        return " ".join(words)
+
+    def _note(self, text: str) -> None:
+        if self._log is not None:
+            self._log(text)
+
+
+def _failure(task: asyncio.Task[Answer]) -> tuple[int, str]:
+    """The errno of a task's request, 0 when it succeeded, and what to tell about it."""
+    if task.cancelled():
+        return errno.EINTR, ""
+    error = task.exception()
+    if error is None:
+        return 0, ""
+    if isinstance(error, ConnectionLostError):
+        return errno.ENOTCONN, str(error)
+    if isinstance(error, NinepError):
+        return errno_of(str(error)), str(error)
+    if isinstance(error, OSError) and error.errno:
+        return error.errno, error.strerror or ""
+    return errno.EIO, repr(error)

@@ -1,0 +1,296 @@
+"""What each request of the kernel means in 9P.
+
+An operation is `async (request) -> Answer`. It raises NinepError with the server's words, OSError where it refuses by
+itself, and CancelledError when its caller was interrupted.
+"""
+
+import errno
+import os
+import stat as modes
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from ninep import _wire
+from ninep.errors import ConnectionLostError, NinepError
+from ninep.fuse import protocol
+from ninep.fuse.callers import process_of
+from ninep.fuse.device import Request
+from ninep.fuse.handles import DirHandle, FileHandle, ino_of
+from ninep.fuse.nodes import Node, Nodes, Spot
+from ninep.fuse.protocol import Attr, AttrOut, EntryOut, Opcode, OpenOut, StatfsOut, WriteOut
+from ninep.messages import Stat
+
+_BLOCK_BYTES = 4096
+_NAME_BYTES = 255
+
+
+class Answer(NamedTuple):
+    """The reply to a request.
+
+    Args:
+        data: what follows the header.
+        undo: called when nobody waits for the reply any more, so that the kernel never learns of it.
+    """
+
+    data: bytes = b""
+    undo: Callable[[], None] | None = None
+
+
+Operation = Callable[[Request], Awaitable[Answer]]
+
+
+class Operations:
+    """All operations on one mount.
+
+    Args:
+        nodes: what the kernel knows.
+        owner: user and group that all files are shown with.
+        log: gets a line for what no reply can carry.
+    """
+
+    def __init__(self, nodes: Nodes, owner: tuple[int, int], log: Callable[[str], None]) -> None:
+        self.nodes = nodes
+        self._uid, self._gid = owner
+        self._log = log
+        self._handles: dict[int, FileHandle | DirHandle] = {}
+        self._next_handle = 1
+        self.table: dict[int, Operation] = {
+            Opcode.LOOKUP: self.lookup,
+            Opcode.GETATTR: self.getattr,
+            Opcode.SETATTR: self.setattr,
+            Opcode.ACCESS: self.access,
+            Opcode.STATFS: self.statfs,
+            Opcode.UNLINK: self.remove,
+            Opcode.RMDIR: self.remove,
+            Opcode.RENAME: self.rename,
+            Opcode.RENAME2: self.rename2,
+            Opcode.OPEN: self.open,
+            Opcode.READ: self.read,
+            Opcode.WRITE: self.write,
+            Opcode.FSYNC: self.fsync,
+            Opcode.FLUSH: self.flush,
+            Opcode.RELEASE: self.release,
+            Opcode.OPENDIR: self.opendir,
+            Opcode.READDIR: self.readdir,
+            Opcode.RELEASEDIR: self.release,
+        }
+
+    # Nodes
+
+    async def lookup(self, request: Request) -> Answer:
+        """A name in a directory."""
+        (name,) = protocol.parse_names(request.body, 0, 1)
+        parent = self.nodes.get(request.nodeid)
+        client, start = await self.nodes.reach(parent)
+        fid = await client.walk(name, start)
+        try:
+            stat = await client.fstat(fid)
+        except BaseException:
+            client.forget(fid)
+            raise
+        node = self.nodes.enter(parent, name, Spot(client, fid), stat)
+        entry = protocol.ENTRY_OUT.pack(EntryOut(node.nodeid, 0, 0, 0, 0, 0))
+        return Answer(entry + self._attr(stat), partial(self.nodes.forget, node.nodeid, 1))
+
+    async def getattr(self, request: Request) -> Answer:
+        """Mode, length and times."""
+        node = self.nodes.get(request.nodeid)
+        return await self._attributes(node, await self.nodes.reach(node))
+
+    async def _attributes(self, node: Node, spot: Spot) -> Answer:
+        stat = await spot.client.fstat(spot.fid)
+        node.qid_path = stat.qid.path
+        return Answer(protocol.ATTR_OUT.pack(AttrOut(0, 0)) + self._attr(stat))
+
+    def _attr(self, stat: Stat) -> bytes:
+        return protocol.ATTR.pack(
+            Attr(
+                ino=ino_of(stat.qid.path),
+                size=stat.length,
+                blocks=-(-stat.length // 512),
+                atime=stat.atime,
+                mtime=stat.mtime,
+                ctime=stat.mtime,
+                atimensec=0,
+                mtimensec=0,
+                ctimensec=0,
+                mode=(modes.S_IFDIR if stat.is_dir else modes.S_IFREG) | (stat.mode & 0o777),
+                nlink=1,
+                uid=self._uid,
+                gid=self._gid,
+                rdev=0,
+                blksize=_BLOCK_BYTES,
+                flags=0,
+            )
+        )
+
+    async def setattr(self, request: Request) -> Answer:
+        """Length, mode and time; an owner can only be set to whom it belongs already."""
+        wanted = protocol.SETATTR_IN.parse(request.body)
+        if (wanted.valid & protocol.FATTR_UID and wanted.uid != self._uid) or (
+            wanted.valid & protocol.FATTR_GID and wanted.gid != self._gid
+        ):
+            raise _refusal(errno.EPERM)
+        node = self.nodes.get(request.nodeid)
+        spot = await self.nodes.reach(node)
+        change = _change(wanted, is_dir=node.is_dir)
+        if change is not None:
+            await spot.client.fwstat(spot.fid, change)
+        return await self._attributes(node, spot)
+
+    async def access(self, request: Request) -> Answer:
+        """What the owner's bits allow: all callers are the owner. What they can do the server decides at open."""
+        (mask,) = protocol.ACCESS_IN.parse(request.body)
+        spot = await self.nodes.reach(self.nodes.get(request.nodeid))
+        stat = await spot.client.fstat(spot.fid)
+        if mask & ~(stat.mode >> 6) & 7:
+            raise _refusal(errno.EACCES)
+        return Answer()
+
+    async def statfs(self, request: Request) -> Answer:
+        """A file system without blocks, as `/proc` is. The server is not asked, so that `df` works without it."""
+        return Answer(protocol.STATFS_OUT.pack(StatfsOut(0, 0, 0, 0, 0, _BLOCK_BYTES, _NAME_BYTES, _BLOCK_BYTES)))
+
+    async def remove(self, request: Request) -> Answer:
+        """Remove a file or a directory, by its name."""
+        (name,) = protocol.parse_names(request.body, 0, 1)
+        parent = self.nodes.get(request.nodeid)
+        client, start = await self.nodes.reach(parent)
+        await client.remove(name, start)
+        self.nodes.removed(parent, name)
+        return Answer()
+
+    async def rename(self, request: Request) -> Answer:
+        """Another name in the same directory."""
+        (newdir,) = protocol.RENAME_IN.parse(request.body)
+        return await self._rename(request, newdir, *protocol.parse_names(request.body, protocol.RENAME_IN.size, 2))
+
+    async def rename2(self, request: Request) -> Answer:
+        """As `rename`: no file is ever replaced, so that RENAME_NOREPLACE changes nothing."""
+        newdir, flags = protocol.RENAME2_IN.parse(request.body)
+        if flags & ~protocol.RENAME_NOREPLACE:
+            raise _refusal(errno.EINVAL)
+        return await self._rename(request, newdir, *protocol.parse_names(request.body, protocol.RENAME2_IN.size, 2))
+
+    async def _rename(self, request: Request, newdir: int, old: str, new: str) -> Answer:
+        if newdir != request.nodeid:
+            raise _refusal(errno.EPERM)  # EXDEV would have mv(1) copy the files, and then remove the agent
+        parent = self.nodes.get(request.nodeid)
+        client, start = await self.nodes.reach(parent)
+        fid = await client.walk(old, start)
+        try:
+            await client.fwstat(fid, Stat(name=new))
+        finally:
+            client.forget(fid)
+        self.nodes.renamed(parent, old, new)
+        return Answer()
+
+    # Handles
+
+    async def open(self, request: Request) -> Answer:
+        """Open a file that exists."""
+        flags, _ = protocol.OPEN_IN.parse(request.body)
+        node = self.nodes.get(request.nodeid)
+        spot = await self.nodes.reach(node)
+        opener = process_of(request.caller.pid) if flags & os.O_WRONLY else None
+        handle = FileHandle(node, spot, flags, opener)
+        await handle.open()
+        how = protocol.FOPEN_DIRECT_IO | protocol.FOPEN_PARALLEL_DIRECT_WRITES
+        return self._opened(handle, how | (protocol.FOPEN_NOFLUSH if handle.readable else 0))
+
+    async def opendir(self, request: Request) -> Answer:
+        """Open a directory."""
+        node = self.nodes.get(request.nodeid)
+        handle = DirHandle(node, await self.nodes.reach(node))
+        await handle.open()
+        return self._opened(handle, 0)
+
+    def _opened(self, handle: FileHandle | DirHandle, how: int) -> Answer:
+        number = self._next_handle
+        self._next_handle += 1
+        self._handles[number] = handle
+        return Answer(protocol.OPEN_OUT.pack(OpenOut(number, how)), partial(self._discard, number))
+
+    def _discard(self, number: int) -> None:
+        self._handles.pop(number).discard()
+
+    async def read(self, request: Request) -> Answer:
+        """Read; it waits as long as the file makes it wait."""
+        wanted = protocol.READ_IN.parse(request.body)
+        return Answer(await self._file(wanted.fh).read(wanted.offset, wanted.size))
+
+    async def write(self, request: Request) -> Answer:
+        """Write."""
+        wanted = protocol.WRITE_IN.parse(request.body)
+        at = protocol.WRITE_IN.size
+        count = await self._file(wanted.fh).write(wanted.offset, request.body[at : at + wanted.size])
+        return Answer(protocol.WRITE_OUT.pack(WriteOut(count)))
+
+    async def fsync(self, request: Request) -> Answer:
+        """Have the server take what was written, and tell."""
+        await self._file(protocol.FSYNC_IN.parse(request.body).fh).commit()
+        return Answer()
+
+    async def flush(self, request: Request) -> Answer:
+        """A descriptor is closed; there may be others for the same handle."""
+        handle = self._file(protocol.FLUSH_IN.parse(request.body).fh)
+        await handle.flush(process_of(request.caller.pid))
+        return Answer()
+
+    async def readdir(self, request: Request) -> Answer:
+        """Entries of a directory."""
+        wanted = protocol.READ_IN.parse(request.body)
+        handle = self._handles.get(wanted.fh)
+        if not isinstance(handle, DirHandle):
+            raise _refusal(errno.EBADF)
+        return Answer(await handle.read(wanted.offset, wanted.size))
+
+    async def release(self, request: Request) -> Answer:
+        """The last descriptor of a handle is closed. Nobody waits for the reply."""
+        await self.close(protocol.RELEASE_IN.parse(request.body).fh)
+        return Answer()
+
+    async def close(self, number: int) -> None:
+        """Clunk a handle; what is wrong with what was written can only be logged here."""
+        handle = self._handles.pop(number, None)
+        if handle is None:
+            return
+        try:
+            await handle.close()
+        except ConnectionLostError:
+            pass  # there is nothing left to clunk
+        except NinepError as error:
+            self._log(f"close: {error}")
+
+    async def close_all(self) -> None:
+        """Clunk every handle."""
+        for number in list(self._handles):
+            await self.close(number)
+
+    def _file(self, number: int) -> FileHandle:
+        handle = self._handles.get(number)
+        if not isinstance(handle, FileHandle):
+            raise _refusal(errno.EBADF)
+        return handle
+
+
+def _change(wanted: protocol.SetattrIn, *, is_dir: bool) -> Stat | None:
+    """What Twstat has to say, None where there is nothing to change."""
+    valid = wanted.valid
+    if valid & protocol.FATTR_SIZE:
+        return Stat(length=wanted.size)
+    mode = mtime = _wire.MAX32
+    if valid & protocol.FATTR_MODE:
+        mode = (wanted.mode & 0o777) | (_wire.DMDIR if is_dir else 0)
+    if valid & protocol.FATTR_MTIME:
+        mtime = int(time.time()) if valid & protocol.FATTR_MTIME_NOW else wanted.mtime & _wire.MAX32
+    elif valid & protocol.FATTR_ATIME:
+        raise _refusal(errno.EPERM)  # 9P cannot set it alone
+    change = Stat(mode=mode, mtime=mtime)
+    return None if change == Stat() else change
+
+
+def _refusal(number: int) -> OSError:
+    return OSError(number, os.strerror(number))

@@ -6,7 +6,9 @@ task of the table does the work, so that no cancellation can come between a proc
 """
 
 import asyncio
+import logging
 import os
+from collections.abc import Awaitable
 from contextlib import nullcontext
 from functools import cache, partial
 
@@ -22,6 +24,8 @@ from ollie.toolsrv.output import Output
 from ollie.toolsrv.prepare import Job, RefusedError, Settings, prepare
 from ollie.toolsrv.registry import Registry
 from ollie.toolsrv.runs import Run, Runs, State
+
+_log = logging.getLogger(__name__)
 
 YOLO = "not sandboxed: toolsrv runs with --yolo"
 
@@ -42,28 +46,32 @@ class Executor:
         except RefusedError as error:
             return result.text(str(error), is_error=True)
         run, printed = self._start(job)
-        try:
-            await run.ended()
-        except asyncio.CancelledError:
-            # A second cancellation ends the waiting, not the stopping.
-            await asyncio.shield(self._runs.work(self._abandon(run)))
-            raise
+        await self._unless_abandoned(run, run.ended())
         run.dismiss()
         return self._report(job, run, printed)
 
     async def background(self, call: Call) -> Run:
-        """Start a call; returns when it runs.
+        """Start a call; returns when it runs. Cancelled before that, it returns when nothing of it is alive.
 
         Raises:
             RefusedError: It cannot run.
         """
         job = prepare(call, self._registry, self._settings, background=True)
         run, _ = self._start(job)
-        await run.started()
+        await self._unless_abandoned(run, run.started())
         if run.failure:
             run.dismiss()
             raise RefusedError(run.failure)
         return run
+
+    async def _unless_abandoned(self, run: Run, waiting: Awaitable[None]) -> None:
+        """Wait, and end the run when whoever waits goes away."""
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            # A second cancellation ends the waiting, not the stopping.
+            await asyncio.shield(self._runs.work(self._abandon(run)))
+            raise
 
     async def _abandon(self, run: Run) -> None:
         """End a run that nobody waits for any more."""
@@ -93,6 +101,7 @@ class Executor:
         finally:
             run.finished(end, "" if end else failure)
             self._runs.collect()
+        _log.info("run %d: %s for %s: %s after %.3f s", run.number, job.task.tool, job.task.agent, end, run.runtime_s)
 
     async def _spawn(self, job: Job, stdout: Capture, stderr: Capture) -> Process:
         stdin = _readable(job.stdin)

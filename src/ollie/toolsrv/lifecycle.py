@@ -11,7 +11,6 @@ import logging
 import os
 import pwd
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,7 @@ from ollie.toolsrv.tmpdir import TemporaryDirectory, base, sweep
 _log = logging.getLogger(__name__)
 
 GRACE_BEFORE_FIRST_S = 60
+_STDOUT = 1
 
 
 class StartError(Exception):
@@ -205,9 +205,12 @@ async def idle(server: Server, runs: Runs, timeout_s: float, grace_s: float = GR
 
 def _take_stdout() -> int:
     """Standard output, kept from everything that is started, so that it ends when we close it."""
-    ready_fd = os.dup(sys.stdout.fileno())
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
+    nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        ready_fd = os.dup(_STDOUT)
+    except OSError:  # started without one
+        return nothing
+    os.dup2(nothing, _STDOUT)
     os.close(nothing)
     return ready_fd
 

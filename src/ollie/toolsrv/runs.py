@@ -144,6 +144,12 @@ class Run:
             await self.process.kill(grace_s)
         await self.ended()
 
+    async def kill(self) -> None:
+        """End it with SIGKILL, without a grace. Returns when nothing of it is alive."""
+        if self.process is not None:
+            self.process.signal(int(signal.SIGKILL))
+        await self.stop(grace_s=0)
+
     def signal(self, number: int) -> None:
         """Send a signal to its processes.
 

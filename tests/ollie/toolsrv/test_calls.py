@@ -156,7 +156,7 @@ async def test_no_tool_makes_the_server_write_elsewhere(toolsrv: ToolServer, age
     """Links that a tool puts where outputs are kept are not followed."""
     target = toolsrv.home / "target"
     text, _ = await _sh(
-        toolsrv, agent, f"for n in $(seq 1000); do ln -sf {target} $TMPDIR/output-$n.txt; done; seq 20000"
+        toolsrv, agent, f"for n in $(seq 200); do ln -sf {target} $TMPDIR/output-$n.txt; done; seq 20000"
     )
     assert whole(text).endswith("\n20000\n")
     assert not target.exists()

@@ -19,7 +19,6 @@ from ollie.toolsrv.lifecycle import idle
 from ollie.toolsrv.runs import Keep, Runs
 
 Start = Callable[..., ToolServer]
-FDS = 200
 
 
 async def test_the_first_client_sets_the_secret(start: Start) -> None:

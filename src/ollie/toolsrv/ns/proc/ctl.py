@@ -23,7 +23,7 @@ async def command(run: Run, _peer: Peer, text: str) -> str:
         case ["term"]:
             run.signal(signal.SIGTERM)
         case ["kill"]:
-            await run.stop(grace_s=0)
+            await run.kill()
         case ["signal", number]:
             run.signal(_signal(number))
         case ["dismiss"]:

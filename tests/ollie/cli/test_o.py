@@ -5,7 +5,6 @@ import pty
 import re
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 from house import House
@@ -115,7 +114,7 @@ def test_home_is_left_alone(house: House) -> None:
     done = house.run("bash", "-c", f"cd {house.home}; o ask look around")
     assert done.returncode == 0
     where = done.stdout.rpartition("It is ")[2].strip()
-    assert Path(where).name.startswith("ollie-work.")
+    assert "ollie-work." in where
     assert done.stderr == (
         f"o: {house.home} holds Ollie's own files, so the agent works in a scratch directory; "
         "cd to a project to work there\n"

@@ -9,7 +9,7 @@ import errno
 import os
 import socket
 import struct
-from typing import Protocol, Self
+from typing import Self
 
 from ollie.olliesrv import procfs
 from ollie.olliesrv.ancestry import ancestry
@@ -18,13 +18,6 @@ from ollie.olliesrv.procfs import Process
 
 _SO_PEERPIDFD = 77  # not in the socket module before Python 3.14
 _UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
-
-
-class PeerSocket(Protocol):
-    """What is needed of a socket: asyncio's TransportSocket has it, too."""
-
-    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
-        """As `socket.getsockopt` with a buffer."""
 
 
 class Witness:
@@ -36,7 +29,7 @@ class Witness:
         pidfd: whether to ask for a pidfd; False is how a kernel without it behaves.
     """
 
-    def __init__(self, sock: PeerSocket, accepted_ticks: int, *, pidfd: bool = True) -> None:
+    def __init__(self, sock: socket.socket, accepted_ticks: int, *, pidfd: bool = True) -> None:
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         self.pid: int
         self.uid: int
@@ -92,7 +85,7 @@ def ticks(boottime_s: float) -> int:
     return int(boottime_s * os.sysconf("SC_CLK_TCK"))
 
 
-def _peer_pidfd(sock: PeerSocket) -> int | None:
+def _peer_pidfd(sock: socket.socket) -> int | None:
     """A pidfd of the peer, None where the kernel has no such option."""
     try:
         value = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
             action="append",
             default=[],
             metavar="ADDRESS",
-            help="also listen on tcp!host!port or unix!/path (repeatable); a unix address takes the place of the default "
+            help="also listen on tcp!host!port or unix!/path (repeatable); a unix one takes the place of the default "
             "socket, and its directory must be private to you (mode 0700)",
         )
         command.add_argument("--yolo", action="store_true", help="run tools without Landlock and seccomp")

@@ -11,7 +11,7 @@ from ninep.client import Client
 from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 from ninep.messages import Message, Rversion, Stat, encode
 from ninep.server import Server
-from ninep.testing import Sample, connected
+from ninep.testing import Line, Sample, connected
 from ninep.text import parse_message
 
 
@@ -222,3 +222,113 @@ async def test_nobody_there(tmp_path: Path) -> None:
         await Client.connect(f"unix!{tmp_path}/nothing")
     with pytest.raises(dial.AddressError):
         await Client.connect("nowhere")
+
+
+async def scripted() -> tuple[Client, Line]:
+    """A client, and the other end of its connection after Tversion and Tattach."""
+    ours, theirs = socket.socketpair()
+    connecting = asyncio.ensure_future(Client.adopt(ours, uname="glenda"))
+    line = await Line.adopt(theirs)
+    await line.receive()
+    await line.send(Rversion(_wire.NOTAG, 8192, "9P2000"))
+    await line.receive()
+    await line.send(parse_message("Rattach tag=0 qid=80.0.0"))
+    return await connecting, line
+
+
+async def test_an_iounit_of_zero_means_the_msize() -> None:
+    """What fits into a message beside its header."""
+    client, line = await scripted()
+    opening = asyncio.ensure_future(client.open("x"))
+    await line.receive()
+    await line.send(parse_message("Rwalk tag=0 wqid=[0.0.1]"))
+    await line.receive()
+    await line.send(parse_message("Ropen tag=0 qid=0.0.1 iounit=0"))
+    assert (await opening).iounit == 8192 - 24
+    await client.close()
+    await line.close()
+
+
+async def test_a_walk_that_was_done_in_spite_of_its_flush_is_taken_back() -> None:
+    """The reply that comes before Rflush has made a fid, which is clunked."""
+    client, line = await scripted()
+    walking = asyncio.ensure_future(client.walk("x"))
+    await line.receive()
+    walking.cancel()
+    assert await line.receive() == parse_message("Tflush tag=1 oldtag=0")
+    await line.send(parse_message("Rwalk tag=0 wqid=[0.0.1]"), parse_message("Rflush tag=1"))
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    assert await line.receive() == parse_message("Tclunk tag=2 fid=1")
+    await line.send(parse_message("Rclunk tag=2"))
+    await line.close()
+    await client.close()
+
+
+async def test_a_reply_and_a_cancellation_at_the_same_moment() -> None:
+    """A reply that is there already needs no flush; its fid is taken back as well."""
+    client, line = await scripted()
+    walking = asyncio.ensure_future(client.walk("x"))
+    await line.receive()
+    client.calls.data_received(encode(parse_message("Rwalk tag=0 wqid=[0.0.1]")))
+    walking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    assert await line.receive() == parse_message("Tclunk tag=0 fid=1")
+    await line.close()
+    await client.close()
+
+
+async def test_a_lost_connection_ends_a_wait_for_rflush() -> None:
+    """The cancellation goes on."""
+    client, line = await scripted()
+    walking = asyncio.ensure_future(client.walk("x"))
+    await line.receive()
+    walking.cancel()
+    await line.receive()
+    await line.close()
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    assert client.calls.lost
+
+
+async def test_a_server_that_answers_no_flush_does_not_hold_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while the cancellation goes on; the tags stay in use."""
+    monkeypatch.setattr("ninep.client.calls.FLUSH_S", 0.01)
+    client, line = await scripted()
+    walking = asyncio.ensure_future(client.walk("x"))
+    await line.receive()
+    walking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    await line.receive()
+    walking = asyncio.ensure_future(client.walk("y"))
+    assert (await line.receive()).tag == 2
+    walking.cancel()
+    await line.close()
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    await client.close()
+
+
+async def test_requests_wait_while_the_server_does_not_read() -> None:
+    """More is not buffered than the transport wants."""
+    client, line = await scripted()
+    writes = [asyncio.ensure_future(client.fwstat(1, Stat(name="x" * 5000))) for _ in range(200)]
+    for write in writes:
+        message = await line.receive()
+        await line.send(parse_message(f"Rwstat tag={message.tag}"))
+        await write
+    await line.close()
+    await client.close()
+
+
+async def test_the_trace_of_a_client(server: Server) -> None:
+    """The same lines as the server's, the other way round."""
+    ours, theirs = socket.socketpair()
+    await server.adopt(theirs)
+    traced: list[str] = []
+    async with await Client.adopt(ours, uname="glenda", trace=traced.append):
+        pass
+    assert traced[0] == '-> Tversion tag=~ msize=131072 version="9P2000"'
+    assert traced[-1].startswith("<- Rattach")

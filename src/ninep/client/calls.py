@@ -11,7 +11,8 @@ from typing import Any
 from ninep import _wire
 from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 
-_JOIN_BYTES = 64 * 1024
+# A server that does not even answer Tflush must not hold up a program that wants to end; its tags stay in use.
+FLUSH_S = 10.0
 
 
 class Call:
@@ -175,8 +176,8 @@ class Calls(asyncio.Protocol):
     ) -> bytes:
         """Send a request and wait for its reply, a whole message of type `reply`.
 
-        When the waiting task is cancelled, Tflush is sent and Rflush awaited before the cancellation goes on. A reply
-        that came first goes to `late`: it has changed the server's state.
+        When the waiting task is cancelled, Tflush is sent and Rflush awaited, for at most `FLUSH_S`, before the
+        cancellation goes on. A reply that comes first goes to `late`: it has changed the server's state.
 
         Raises:
             NinepError: the ename of an Rerror.
@@ -208,7 +209,7 @@ class Calls(asyncio.Protocol):
         if self._trace is not None:
             self._trace("->", frame)
         self._transport.write(frame)
-        await asyncio.shield(call.flushed_by)
+        await asyncio.wait({call.flushed_by}, timeout=FLUSH_S)
 
     # The connection
 

@@ -101,7 +101,8 @@ class Executor:
         finally:
             run.finished(end, "" if end else failure)
             self._runs.collect()
-        _log.info("run %d: %s for %s: %s after %.3f s", run.number, job.task.tool, job.task.agent, end, run.runtime_s)
+        how = (report.ending(end, job.timeout_s) or "exit status 0") if end else failure
+        _log.info("run %d: %s for %s, %.3f s: %s", run.number, job.task.tool, job.task.agent, run.runtime_s, how)
 
     async def _spawn(self, job: Job, stdout: Capture, stderr: Capture) -> Process:
         stdin = _readable(job.stdin)

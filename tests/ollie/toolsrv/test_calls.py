@@ -49,7 +49,7 @@ async def test_a_call_ends_in_time(toolsrv: ToolServer, agent: str, fields: dict
     assert not [line for line in toolsrv.processes() if "1000.25" in line]
 
 
-HARD = ["", "a\nb", "'\"`\\", "-rf --", "$(echo no) ${HOME} `id`", "\\n", "\t\x01\x7f", "é𝄞\u2028", "x" * (1 << 20)]
+HARD = ["", "a\nb", "'\"`\\", "-rf --", "$(echo no) ${HOME} `id`", "\\n", "\t\0\x01\x7f", "é𝄞\u2028", "x" * (1 << 20)]
 
 
 @pytest.mark.parametrize("text", HARD, ids=range(len(HARD)))
@@ -150,6 +150,14 @@ async def test_a_flood_in_one_line_is_drained_and_cut(toolsrv: ToolServer, agent
     assert "all that was kept" in text
     assert len(text.encode()) <= RESULT_BYTES
     assert toolsrv.memory_bytes() - before < 64 * 1024 * 1024
+
+
+async def test_output_without_end_is_drained_until_time_is_up(toolsrv: ToolServer, agent: str) -> None:
+    """A program that never stops printing is ended as any other."""
+    text, is_error = await _sh(toolsrv, agent, "exec yes", "quick")
+    assert is_error
+    assert text.startswith("y\ny\n")
+    assert text.endswith("\ntimed out after 0.5 s")
 
 
 async def test_no_tool_makes_the_server_write_elsewhere(toolsrv: ToolServer, agent: str) -> None:

@@ -41,6 +41,31 @@ async def test_numbers_lead_to_runs_until_they_are_dismissed() -> None:
     assert list(runs) == []
 
 
+async def test_a_timer_runs_only_while_there_is_something_to_collect() -> None:
+    """Finished runs wait for their age; none, no timer."""
+    runs = Runs(iter([1, 2]).__next__, Keep(age_s=3600))
+    run = runs.open(TASK, Output(LIMIT))
+    runs.collect()
+    assert runs._timer is None
+    run.finished(None)
+    runs.collect()
+    assert runs._timer is not None
+    run.dismiss()
+    runs.collect()
+    assert runs._timer is None
+
+
+async def test_a_run_is_collected_at_its_age() -> None:
+    """With no time to stay it goes at once."""
+    runs = Runs(iter([1, 2]).__next__, Keep(age_s=0))
+    run = runs.open(TASK, Output(LIMIT))
+    runs.collect()
+    assert list(runs) == [run]
+    run.finished(None)
+    runs.collect()
+    assert list(runs) == []
+
+
 @given(ages=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 10)), max_size=8))
 async def test_old_and_large_runs_are_overdue(ages: list[tuple[int, int]]) -> None:
     """Runs past their age go, and of the others the newest stay as far as their output fits."""

@@ -32,7 +32,7 @@ class House:
         self.path = Path(tempfile.mkdtemp(prefix="ollie-"))
         self.home = self.path / "home"
         self.work = self.path / "work"
-        for directory in (self.home, self.work):
+        for directory in (self.home, self.work, self.path / "tmp"):
             directory.mkdir()
         self.environ = {
             "PATH": f"{_BIN}:/usr/local/bin:/usr/bin:/bin",
@@ -40,6 +40,7 @@ class House:
             "USER": "glenda",
             "HOME": str(self.home),
             "NAMESPACE": str(self.path / "ns"),
+            "TMPDIR": str(self.path / "tmp"),
         }
         self._init = subprocess.Popen([*_NAMESPACE, *_INIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._init.stdout is not None

@@ -190,6 +190,19 @@ async def test_a_large_reply_is_whole(server: Server, sample: Sample) -> None:
         assert await line.rpc(Tread(1, 1, 0, 1024 * 1024)) == Rread(1, sample.things["a"].note.data)
 
 
+async def test_a_malformed_message_is_one_line_in_the_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """It ends its connection, says why once, and leaves nothing."""
+    async with line_to(server) as line:
+        await line.begin()
+        await opened(line, 1, "thing/a/level")
+        await line.send(Tread(1, 1, 0, 100), b"\x06\0\0\0\x78\1\0" * 5)
+        assert await line.closed()
+    await server.until(lambda now: now.connections == 0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "closed a connection: message of 6 bytes is shorter than its header"
+    ]
+
+
 # The end of connections
 
 

@@ -154,6 +154,8 @@ class Session:
             if self._trace is not None:
                 self._trace("<-", data[at:end])
             self._handle(kind, tag, data, at, end)
+        if self._at == size:
+            self._input, self._at = b"", 0
         return False
 
     def _handle(self, kind: int, tag: int, data: Buffer, at: int, end: int) -> None:

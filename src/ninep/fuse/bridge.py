@@ -18,7 +18,7 @@ from ninep.fuse.callers import Judge
 from ninep.fuse.device import Device, Request
 from ninep.fuse.enames import errno_of
 from ninep.fuse.nodes import Nodes
-from ninep.fuse.operations import Answer, Operations
+from ninep.fuse.operations import Operations
 from ninep.fuse.protocol import InitOut, Opcode
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ _WANTED = (
     | protocol.PARALLEL_DIROPS
     | protocol.MAX_PAGES
 )
-_MAKE = {Opcode.MKNOD, Opcode.MKDIR, Opcode.SYMLINK, Opcode.LINK, Opcode.CREATE, Opcode.TMPFILE}
-_NAMING = _MAKE | {
+_MAKING = {Opcode.MKNOD, Opcode.MKDIR, Opcode.SYMLINK, Opcode.LINK, Opcode.CREATE, Opcode.TMPFILE}
+_NAMING = {
     Opcode.LOOKUP,
     Opcode.GETATTR,
     Opcode.SETATTR,
@@ -47,7 +47,11 @@ _NAMING = _MAKE | {
     Opcode.RENAME2,
 }
 _UNANSWERED = {Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT}
-_REFUSED = {Opcode.IOCTL: errno.ENOTTY, Opcode.READLINK: errno.EINVAL, **dict.fromkeys(_MAKE, errno.EPERM)}
+_REFUSED: dict[int, int] = {
+    Opcode.IOCTL: errno.ENOTTY,
+    Opcode.READLINK: errno.EINVAL,
+    **dict.fromkeys(_MAKING, errno.EPERM),
+}
 
 
 class Bridge:
@@ -83,8 +87,7 @@ class Bridge:
         self._judge = judge
         self._max_write = max_write
         self._log = log
-        self._tasks: dict[int, asyncio.Task[Answer]] = {}  # by the number of their request, until it is answered
-        self._running: set[asyncio.Task[Answer]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # by the number of their request, until it is answered
         self._device = Device(fd, max_write, self._take, self.ended.set)
 
     @property
@@ -94,10 +97,11 @@ class Bridge:
 
     async def close(self) -> None:
         """Interrupt every request, clunk every handle, and let the descriptor go."""
-        for task in list(self._tasks.values()):
+        tasks = set(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        if self._running:
-            await asyncio.wait(self._running, timeout=FLUSH_S)
+        if tasks:
+            await asyncio.wait(tasks, timeout=FLUSH_S)
         with suppress(TimeoutError):  # a server that does not answer
             async with asyncio.timeout(FLUSH_S):
                 await self._operations.close_all()
@@ -110,13 +114,12 @@ class Bridge:
             self._init(request)
         elif request.opcode == Opcode.DESTROY:
             self._device.reply(request.unique, b"")
-        elif request.opcode not in self._operations.table and request.opcode not in _REFUSED:
-            self._device.fail(request.unique, errno.ENOSYS)
-        else:
-            task = asyncio.get_running_loop().create_task(self._run(request))
+        elif request.opcode in self._operations.table:
+            task = asyncio.get_running_loop().create_task(self._serve(request))
             self._tasks[request.unique] = task
-            self._running.add(task)
-            task.add_done_callback(lambda done: self._done(request, done))
+            task.add_done_callback(lambda _: self._fail(request, errno.EINTR))  # unless it has been answered
+        else:
+            self._device.fail(request.unique, _REFUSED.get(request.opcode, errno.ENOSYS))
 
     def _obey(self, request: Request) -> None:
         """What wants no reply."""
@@ -163,31 +166,30 @@ class Bridge:
             task.cancel()
             asyncio.get_running_loop().call_later(FLUSH_S, self._give_up, unique, task)
 
-    def _give_up(self, unique: int, task: asyncio.Task[Answer]) -> None:
+    def _give_up(self, unique: int, task: asyncio.Task[None]) -> None:
         if self._tasks.get(unique) is task:
             del self._tasks[unique]
             self._device.fail(unique, errno.EINTR)
 
-    async def _run(self, request: Request) -> Answer:
-        if request.opcode in _NAMING and not await self._judge(request.caller):
-            raise OSError(errno.EACCES, f"the mount is not for process {request.caller.pid}")
-        if request.opcode in _REFUSED:
-            raise OSError(_REFUSED[Opcode(request.opcode)], "not on this file system")
-        return await self._operations.table[request.opcode](request)
+    async def _serve(self, request: Request) -> None:
+        try:
+            if request.opcode in _NAMING and not await self._judge(request.caller):
+                raise OSError(errno.EACCES, f"the mount is not for process {request.caller.pid}")
+            answer = await self._operations.table[request.opcode](request)
+        except asyncio.CancelledError:
+            self._fail(request, errno.EINTR)
+        except Exception as error:  # noqa: BLE001 - it becomes the reply, and is logged
+            number, why = _failure(error)
+            self._note(f"{self._name(request)}: {why} ({errno.errorcode.get(number, number)})")
+            self._fail(request, number)
+        else:
+            waited = self._tasks.pop(request.unique, None) is not None
+            if not (waited and self._device.reply(request.unique, answer.data)) and answer.undo is not None:
+                answer.undo()
 
-    def _done(self, request: Request, task: asyncio.Task[Answer]) -> None:
-        self._running.discard(task)
-        waited = self._tasks.pop(request.unique, None) is not None
-        number, why = _failure(task)
-        if number:
-            if why:
-                self._note(f"{self._name(request)}: {why} ({errno.errorcode[number]})")
-            if waited:
-                self._device.fail(request.unique, number)
-            return
-        answer = task.result()
-        if (not waited or not self._device.reply(request.unique, answer.data)) and answer.undo is not None:
-            answer.undo()
+    def _fail(self, request: Request, number: int) -> None:
+        if self._tasks.pop(request.unique, None) is not None:
+            self._device.fail(request.unique, number)
 
     def _name(self, request: Request) -> str:
         """For the log: `open session/myproj/ctl`."""
@@ -201,13 +203,8 @@ class Bridge:
             self._log(text)
 
 
-def _failure(task: asyncio.Task[Answer]) -> tuple[int, str]:
-    """The errno of a task's request, 0 when it succeeded, and what to tell about it."""
-    if task.cancelled():
-        return errno.EINTR, ""
-    error = task.exception()
-    if error is None:
-        return 0, ""
+def _failure(error: Exception) -> tuple[int, str]:
+    """The errno for what went wrong, and what to tell about it."""
     if isinstance(error, ConnectionLostError):
         return errno.ENOTCONN, str(error)
     if isinstance(error, NinepError):

@@ -10,8 +10,8 @@ from ninep.fuse import protocol
 from ninep.fuse.callers import Caller
 from ninep.fuse.protocol import IN_HEADER, MIN_READ_BUFFER, OUT_HEADER, WRITE_IN, MalformedError, OutHeader
 
-_AT_ONCE = 16  # requests taken before other things of the loop have their turn
 _UNMOUNTED = {errno.ENODEV, errno.ECONNABORTED}
+_TAKEN_BACK = {errno.EAGAIN, errno.ENOENT, errno.EINTR}  # between the poll and the read
 _NOBODY_WAITS = {errno.ENOENT, errno.ENODEV, errno.ECONNABORTED, errno.EPIPE, errno.ECONNRESET}
 
 
@@ -55,24 +55,18 @@ class Device:
         self._loop.add_reader(fd, self._readable)
 
     def _readable(self) -> None:
-        for _ in range(_AT_ONCE):
-            if self._fd < 0:
-                return
-            try:
-                size = os.readv(self._fd, [self._buffer])
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in _UNMOUNTED:
-                    self.close()
-                    return
-                if error.errno in {errno.ENOENT, errno.EINTR}:  # ENOENT: the request was taken back just now
-                    continue
-                raise
-            if not size:
+        try:
+            size = os.readv(self._fd, [self._buffer])
+        except OSError as error:
+            if error.errno in _UNMOUNTED:
                 self.close()
-                return
+            elif error.errno not in _TAKEN_BACK:
+                raise
+            return
+        if size:
             self._handle(self._parse(size))
+        else:
+            self.close()
 
     def _parse(self, size: int) -> Request:
         view = memoryview(self._buffer)[:size]

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ninep import _wire
-from ninep.client import File
+from ninep.client import Client, File
 from ninep.client.calls import expect
-from ninep.fuse.nodes import Node, Spot
+from ninep.errors import ConnectionLostError
+from ninep.fuse.nodes import Node, Nodes
 from ninep.fuse.protocol import pack_dirent
 from ninep.messages import Stat, parse_directory
 
@@ -33,7 +34,7 @@ class FileHandle:
         readable, writable: how.
     """
 
-    def __init__(self, node: Node, spot: Spot, flags: int, opener: int | None) -> None:
+    def __init__(self, nodes: Nodes, node: Node, flags: int, opener: int | None) -> None:
         mode = _MODES.get(flags & _O_ACCMODE)
         if mode is None:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
@@ -44,7 +45,8 @@ class FileHandle:
         self._truncate = bool(flags & os.O_TRUNC)
         self._append = bool(flags & os.O_APPEND)
         self._opener = opener
-        self._spot = spot
+        self._nodes = nodes
+        self._client: Client | None = None
         self._file: File | None = None
         self._dirty = False
         self._lock = asyncio.Lock()  # of opening again, and of finding the end of the file
@@ -52,7 +54,8 @@ class FileHandle:
     async def open(self) -> None:
         """Topen, on a clone of the node's fid."""
         mode = self._mode | (_wire.OTRUNC if self._truncate else 0)
-        self._file = await self._spot.client.open("", mode, self._spot.fid)
+        async with self._nodes.at(self.node) as (self._client, fid):
+            self._file = await self._client.open("", mode, fid)
         if self.writable:
             self.node.writers += 1
 
@@ -88,8 +91,9 @@ class FileHandle:
     async def _call(self, reply: int, pack: Callable[..., bytes], *args: Any) -> bytes:
         """A request whose reply counts, too, when it comes between the interrupt and Rflush: flush(5)."""
         late: list[bytes] = []
+        assert self._client is not None
         try:
-            return await self._spot.client.calls.call(reply, pack, *args, late=late.append)
+            return await self._client.calls.call(reply, pack, *args, late=late.append)
         except asyncio.CancelledError:
             if not late:
                 raise
@@ -117,7 +121,10 @@ class FileHandle:
             return self._file
         async with self._lock:
             if self._file is None:
-                self._file = await self._spot.client.open("", self._mode, self._spot.fid)
+                async with self._nodes.at(self.node) as (client, fid):
+                    if client is not self._client:
+                        raise ConnectionLostError
+                    self._file = await client.open("", self._mode, fid)
         return self._file
 
     async def close(self) -> None:
@@ -145,15 +152,16 @@ class FileHandle:
 class DirHandle:
     """An open directory. Its entries are those it had when it was last read from the start."""
 
-    def __init__(self, node: Node, spot: Spot) -> None:
+    def __init__(self, nodes: Nodes, node: Node) -> None:
+        self._nodes = nodes
         self._node = node
-        self._spot = spot
         self._file: File | None = None
         self._entries: list[tuple[bytes, Stat | Node]] = []
 
     async def open(self) -> None:
         """Topen, on a clone of the node's fid."""
-        self._file = await self._spot.client.open("", _wire.OREAD, self._spot.fid)
+        async with self._nodes.at(self._node) as (client, fid):
+            self._file = await client.open("", _wire.OREAD, fid)
 
     async def read(self, offset: int, size: int) -> bytes:
         """As many whole entries from the one numbered `offset` as fit into `size` bytes; empty after the last."""

@@ -1,7 +1,8 @@
 """What the kernel calls nodes: files and directories by number, and the fids behind them.
 
-A node holds a fid from its first lookup until the kernel forgets it, so that it follows its file when somebody renames
-it. When the connection was lost and made again, a node is walked to anew by its path, at its next use.
+A node that was used lately holds a fid, so that it follows its file when somebody renames it. The kernel forgets nodes
+only when it needs memory, so the number of those fids is bounded: the oldest are given up. A node without one, also
+after the connection was lost and made again, is walked to anew by its path.
 
 The kernel locks a node while it is written. So that one command can stop another that still runs, a file that is open
 for writing gets another node when it is looked up again.
@@ -9,6 +10,8 @@ for writing gets another node when it is looked up again.
 
 import errno
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from ninep import errors
@@ -29,10 +32,11 @@ class Node:
         qid_path: the server's identification of it.
         lookups: how often the kernel was told of it and has not forgotten it.
         writers: handles open for writing.
-        client, fid: a fid at it, of that client.
+        uses: requests that go through its fid now.
+        client, fid: a fid at it, of that client; None without one.
     """
 
-    __slots__ = ("client", "fid", "is_dir", "lookups", "name", "nodeid", "parent", "qid_path", "writers")
+    __slots__ = ("client", "fid", "is_dir", "lookups", "name", "nodeid", "parent", "qid_path", "uses", "writers")
 
     def __init__(self, nodeid: int, parent: "Node | None", name: str, *, is_dir: bool) -> None:
         self.nodeid = nodeid
@@ -42,6 +46,7 @@ class Node:
         self.qid_path = 0
         self.lookups = 0
         self.writers = 0
+        self.uses = 0
         self.client: Client | None = None
         self.fid = ROOT
 
@@ -63,13 +68,20 @@ class Spot(NamedTuple):
 
 
 class Nodes:
-    """All nodes of a mount."""
+    """All nodes of a mount.
 
-    def __init__(self, link: Link) -> None:
+    Args:
+        link: the connection.
+        fids: how many nodes hold one at the same time, if not more are in use.
+    """
+
+    def __init__(self, link: Link, fids: int = 512) -> None:
         self.root = Node(ROOT_ID, None, "", is_dir=True)
         self._link = link
         self._by_id = {ROOT_ID: self.root}
         self._by_name: dict[tuple[int, str], Node] = {}
+        self._fids = fids
+        self._holding: dict[int, Node] = {}  # the nodes with a fid, the one used last at the end
         self._next_id = ROOT_ID + 1
 
     def __len__(self) -> int:
@@ -82,17 +94,23 @@ class Nodes:
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         return node
 
-    async def reach(self, node: Node) -> Spot:
-        """A fid at the node; it belongs to the node.
+    @asynccontextmanager
+    async def at(self, node: Node) -> AsyncIterator[Spot]:
+        """A fid at the node, to be used within the context; it belongs to the node.
 
         Raises:
             ConnectionLostError: there is no server.
-            NinepError: the node is not where it was when the connection was lost.
+            NinepError: the node is not where it was.
         """
         client = await self._link.client()
-        if node.parent is not None and node.client is not client:
-            await self._walk_again(node, client)
-        return Spot(client, node.fid)
+        node.uses += 1
+        try:
+            if node is not self.root and node.client is not client:
+                await self._walk_again(node, client)
+            self._used(node)
+            yield Spot(client, node.fid)
+        finally:
+            node.uses -= 1
 
     async def _walk_again(self, node: Node, client: Client) -> None:
         fid = await client.walk(node.path())
@@ -100,13 +118,30 @@ class Nodes:
             stat = await client.fstat(fid)
             if stat.is_dir != node.is_dir:
                 raise NinepError(errors.NOT_FOUND)
-            if node.client is client or self._by_id.get(node.nodeid) is not node:
-                client.forget(fid)  # another request was quicker, or the kernel forgot it
-                return
         except BaseException:
             client.forget(fid)
             raise
-        node.client, node.fid, node.qid_path = client, fid, stat.qid.path
+        if node.client is client:
+            client.forget(fid)  # another request was quicker
+        else:
+            node.client, node.fid, node.qid_path = client, fid, stat.qid.path
+
+    def _used(self, node: Node) -> None:
+        """Keep its fid, and give up older ones."""
+        if node is self.root:
+            return
+        self._holding.pop(node.nodeid, None)
+        self._holding[node.nodeid] = node
+        if len(self._holding) > self._fids:
+            idle = next((old for old in self._holding.values() if not old.uses and old is not node), None)
+            if idle is not None:
+                self._give_up(idle)
+
+    def _give_up(self, node: Node) -> None:
+        self._holding.pop(node.nodeid, None)
+        if node.client is not None:
+            node.client.forget(node.fid)
+            node.client = None
 
     def enter(self, parent: Node, name: str, spot: Spot, stat: Stat) -> Node:
         """The node for what a lookup found at `spot`, whose fid the node keeps or gives up; one lookup is counted."""
@@ -120,6 +155,7 @@ class Nodes:
         else:
             node.client, node.fid, node.qid_path = spot.client, spot.fid, stat.qid.path
         node.lookups += 1
+        self._used(node)
         return node
 
     def forget(self, nodeid: int, count: int) -> None:
@@ -131,13 +167,9 @@ class Nodes:
         if node.lookups > 0:
             return
         del self._by_id[nodeid]
-        self._unname(node.parent, node.name, node)
-        if node.client is not None:
-            node.client.forget(node.fid)
-
-    def child(self, parent: Node, name: str) -> Node | None:
-        """The node last seen under a name."""
-        return self._by_name.get((parent.nodeid, name))
+        if self._by_name.get((node.parent.nodeid, node.name)) is node:
+            del self._by_name[node.parent.nodeid, node.name]
+        self._give_up(node)
 
     def renamed(self, parent: Node, old: str, new: str) -> None:
         """A name of a directory has become another one."""
@@ -150,11 +182,7 @@ class Nodes:
         """A name of a directory means nothing any more."""
         self._by_name.pop((parent.nodeid, name), None)
 
-    def _unname(self, parent: Node, name: str, node: Node) -> None:
-        if self._by_name.get((parent.nodeid, name)) is node:
-            del self._by_name[parent.nodeid, name]
-
 
 def _replaced(node: Node, client: Client, stat: Stat) -> bool:
-    """Whether the name leads to another file than before; a server that was started anew has other qids."""
-    return node.client is client and node.qid_path != stat.qid.path
+    """Whether the name leads to another file than before; a server that was started anew may have other qids."""
+    return node.client in {client, None} and node.qid_path != stat.qid.path

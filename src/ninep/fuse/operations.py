@@ -22,6 +22,9 @@ from ninep.fuse.nodes import Node, Nodes, Spot
 from ninep.fuse.protocol import Attr, AttrOut, EntryOut, Opcode, OpenOut, StatfsOut, WriteOut
 from ninep.messages import Stat
 
+# How long what a lookup finds is good for. The kernel rounds up to a tick, some milliseconds: enough for the stat(2)
+# that the lookup is part of, and for `ls -l`, which names each file twice and its directory for each file.
+_FRESH_NS = 1
 _BLOCK_BYTES = 4096
 _NAME_BYTES = 255
 
@@ -83,21 +86,22 @@ class Operations:
         """A name in a directory."""
         (name,) = protocol.parse_names(request.body, 0, 1)
         parent = self.nodes.get(request.nodeid)
-        client, start = await self.nodes.reach(parent)
-        fid = await client.walk(name, start)
+        async with self.nodes.at(parent) as (client, start):
+            fid = await client.walk(name, start)
         try:
             stat = await client.fstat(fid)
         except BaseException:
             client.forget(fid)
             raise
         node = self.nodes.enter(parent, name, Spot(client, fid), stat)
-        entry = protocol.ENTRY_OUT.pack(EntryOut(node.nodeid, 0, 0, 0, 0, 0))
+        entry = protocol.ENTRY_OUT.pack(EntryOut(node.nodeid, 0, 0, 0, _FRESH_NS, _FRESH_NS))
         return Answer(entry + self._attr(stat), partial(self.nodes.forget, node.nodeid, 1))
 
     async def getattr(self, request: Request) -> Answer:
         """Mode, length and times."""
         node = self.nodes.get(request.nodeid)
-        return await self._attributes(node, await self.nodes.reach(node))
+        async with self.nodes.at(node) as spot:
+            return await self._attributes(node, spot)
 
     async def _attributes(self, node: Node, spot: Spot) -> Answer:
         stat = await spot.client.fstat(spot.fid)
@@ -134,17 +138,17 @@ class Operations:
         ):
             raise _refusal(errno.EPERM)
         node = self.nodes.get(request.nodeid)
-        spot = await self.nodes.reach(node)
         change = _change(wanted, is_dir=node.is_dir)
-        if change is not None:
-            await spot.client.fwstat(spot.fid, change)
-        return await self._attributes(node, spot)
+        async with self.nodes.at(node) as spot:
+            if change is not None:
+                await spot.client.fwstat(spot.fid, change)
+            return await self._attributes(node, spot)
 
     async def access(self, request: Request) -> Answer:
         """What the owner's bits allow: all callers are the owner. What they can do the server decides at open."""
         (mask,) = protocol.ACCESS_IN.parse(request.body)
-        spot = await self.nodes.reach(self.nodes.get(request.nodeid))
-        stat = await spot.client.fstat(spot.fid)
+        async with self.nodes.at(self.nodes.get(request.nodeid)) as (client, fid):
+            stat = await client.fstat(fid)
         if mask & ~(stat.mode >> 6) & 7:
             raise _refusal(errno.EACCES)
         return Answer()
@@ -157,8 +161,8 @@ class Operations:
         """Remove a file or a directory, by its name."""
         (name,) = protocol.parse_names(request.body, 0, 1)
         parent = self.nodes.get(request.nodeid)
-        client, start = await self.nodes.reach(parent)
-        await client.remove(name, start)
+        async with self.nodes.at(parent) as (client, start):
+            await client.remove(name, start)
         self.nodes.removed(parent, name)
         return Answer()
 
@@ -178,8 +182,8 @@ class Operations:
         if newdir != request.nodeid:
             raise _refusal(errno.EPERM)  # EXDEV would have mv(1) copy the files, and then remove the agent
         parent = self.nodes.get(request.nodeid)
-        client, start = await self.nodes.reach(parent)
-        fid = await client.walk(old, start)
+        async with self.nodes.at(parent) as (client, start):
+            fid = await client.walk(old, start)
         try:
             await client.fwstat(fid, Stat(name=new))
         finally:
@@ -192,18 +196,15 @@ class Operations:
     async def open(self, request: Request) -> Answer:
         """Open a file that exists."""
         flags, _ = protocol.OPEN_IN.parse(request.body)
-        node = self.nodes.get(request.nodeid)
-        spot = await self.nodes.reach(node)
         opener = process_of(request.caller.pid) if flags & os.O_WRONLY else None
-        handle = FileHandle(node, spot, flags, opener)
+        handle = FileHandle(self.nodes, self.nodes.get(request.nodeid), flags, opener)
         await handle.open()
         how = protocol.FOPEN_DIRECT_IO | protocol.FOPEN_PARALLEL_DIRECT_WRITES
         return self._opened(handle, how | (protocol.FOPEN_NOFLUSH if handle.readable else 0))
 
     async def opendir(self, request: Request) -> Answer:
         """Open a directory."""
-        node = self.nodes.get(request.nodeid)
-        handle = DirHandle(node, await self.nodes.reach(node))
+        handle = DirHandle(self.nodes, self.nodes.get(request.nodeid))
         await handle.open()
         return self._opened(handle, 0)
 

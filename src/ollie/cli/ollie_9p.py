@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 HELP = """\
-usage: ollie-9p [-a ADDRESS] [-u UNAME] [-A ANAME] [-v] COMMAND PATH...
+usage: ollie-9p [-a ADDRESS] [-u UNAME] [-A ANAME] [-v] COMMAND [PATH...]
 
   ls [-l] [PATH...]   list directories
   read PATH...        print files, as their data arrives
   write PATH          send standard input to a file, as it arrives
   rdwr PATH           send standard input to a file, then print its answer
   stat PATH...        print what is known about files
+  mount DIR           show the whole tree in a directory, in the background;
+                      -f: in the foreground; --no-reconnect: end with the server
+  umount DIR          undo that; -l: also while it is in use
 
   -a ADDRESS   unix!/path, tcp!host!port or tcp!host:port
                (default: $OLLIE_ADDRESS, else the socket in the name space directory)
@@ -41,12 +44,15 @@ examples:
   ollie-9p ls session/
   echo "name=myproj" | ollie-9p write session/new
   echo "summarize this repo" | ollie-9p rdwr generate
+  ollie-9p mount ~/mnt/ollie
 """
 
 _PIECE_BYTES = 64 * 1024
 _TRACED_BYTES = 256  # of data in a message that -v shows
 _FAILED, _MISUSED, _NO_READER = 1, 2, 141  # the last as a shell reports an end by SIGPIPE
 _VALUES = {"-a": "address", "-u": "uname", "-A": "aname"}
+_SWITCHES = {"-l": ("ls", "umount"), "-f": ("mount",), "--no-reconnect": ("mount",)}
+_ON_DIRECTORIES = ("mount", "umount")
 
 
 class _UsageError(Exception):
@@ -60,11 +66,12 @@ class _FailedError(Exception):
 class _Options:
     """A command line, taken apart."""
 
-    __slots__ = ("address", "aname", "help", "long", "uname", "verbose", "words")
+    __slots__ = ("address", "aname", "help", "switches", "uname", "verbose", "words")
 
     def __init__(self, words: list[str]) -> None:
         self.address = self.uname = self.aname = ""
-        self.verbose = self.long = self.help = False
+        self.verbose = self.help = False
+        self.switches: list[str] = []
         self.words: list[str] = []  # the command and its paths
         rest = iter(words)
         for word in rest:
@@ -83,27 +90,28 @@ class _Options:
             raise _UsageError(f"{word} wants a value")
         if word == "-v":
             self.verbose = True
-        elif word == "-l":
-            self.long = True
+        elif word in _SWITCHES:
+            self.switches.append(word)
         elif word in {"-h", "--help"}:
             self.help = True
         else:
             raise _UsageError(f"unknown option: {word}")
 
-    def command(self) -> "tuple[Callable[[Connection, str, _Options], None], list[str]]":
-        """What to do with which paths."""
+    def command(self) -> "tuple[str, list[str]]":
+        """The name of the command, and its paths."""
         if not self.words:
             raise _UsageError("no command given")
         name, *paths = self.words
-        if name not in _COMMANDS:
-            raise _UsageError(f"unknown command: {name}; known: {' '.join(_COMMANDS)}")
-        if self.long and name != "ls":
-            raise _UsageError(f"unknown option of {name}: -l")
+        if name not in _COMMANDS and name not in _ON_DIRECTORIES:
+            raise _UsageError(f"unknown command: {name}; known: {' '.join([*_COMMANDS, *_ON_DIRECTORIES])}")
+        for switch in self.switches:
+            if name not in _SWITCHES[switch]:
+                raise _UsageError(f"unknown option of {name}: {switch}")
         if not paths and name != "ls":
-            raise _UsageError(f"{name}: no path given")
-        if len(paths) > 1 and name in {"write", "rdwr"}:
-            raise _UsageError(f"{name} takes one path")
-        return _COMMANDS[name], paths or ["/"]
+            raise _UsageError(f"{name}: no {'directory' if name in _ON_DIRECTORIES else 'path'} given")
+        if len(paths) > 1 and name in {"write", "rdwr", *_ON_DIRECTORIES}:
+            raise _UsageError(f"{name} takes one {'directory' if name in _ON_DIRECTORIES else 'path'}")
+        return name, paths or ["/"]
 
 
 def main() -> int:
@@ -125,12 +133,14 @@ def _main(words: list[str]) -> int:
         if options.help:
             _print(HELP)
             return 0
-        command, paths = options.command()
+        name, paths = options.command()
     except _UsageError as error:
         return _complain(f"{error}\nfor help: ollie-9p -h", _MISUSED)
+    if name in _ON_DIRECTORIES:
+        return _on_directory(name, paths[0], options)
     try:
         with _connect(options) as connection:
-            return max([_on_path(command, connection, path, options) for path in paths])
+            return max([_on_path(_COMMANDS[name], connection, path, options) for path in paths])
     except ConnectionLostError:
         return _complain("the server hung up", _FAILED)
     except (NinepError, _FailedError) as error:
@@ -149,8 +159,31 @@ def _on_path(
     return 0
 
 
+def _on_directory(name: str, directory: str, options: _Options) -> int:
+    from ollie.cli.mount import Settings, mount, umount  # noqa: PLC0415 - asyncio and all, which the others do without
+
+    if name == "umount":
+        failed = umount(directory, lazy="-l" in options.switches)
+    else:
+        address = _given_address(options) or default_address("ollie")
+        settings = Settings(
+            directory=directory,
+            address=address,
+            uname=options.uname or user_name(),
+            aname=options.aname,
+            reconnect="--no-reconnect" not in options.switches,
+            verbose=options.verbose,
+        )
+        failed = mount(settings, foreground="-f" in options.switches)
+    return _complain(failed, _FAILED) if failed else 0
+
+
+def _given_address(options: _Options) -> str:
+    return options.address or os.environ.get("OLLIE_ADDRESS", "")
+
+
 def _connect(options: _Options) -> Connection:
-    given = options.address or os.environ.get("OLLIE_ADDRESS", "")
+    given = _given_address(options)
     address = given or default_address("ollie")
     uname = options.uname or user_name()
     try:
@@ -180,7 +213,7 @@ def _secret() -> bytes:
 
 def _ls(connection: Connection, path: str, options: _Options) -> None:
     entries = sorted(connection.ls(path), key=_name)
-    if not options.long:
+    if "-l" not in options.switches:
         _print("".join(f"{entry.name}\n" for entry in entries))
         return
     uids = max([len(entry.uid) for entry in entries], default=0)

@@ -1,0 +1,147 @@
+"""`ollie-9p mount` and `ollie-9p umount`: a 9P server's tree as a directory.
+
+Each mount is a process of its own, which serves it until it is unmounted. It runs in the background unless asked
+otherwise, and the command returns when the mount can be used.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ninep import dial
+from ninep.client import Client
+from ninep.dial import AddressError
+from ninep.errors import ConnectionLostError, NinepError
+from ninep.fuse import Mount, MountError, resolve, unmount
+from ollie.protocol.paths import secret_file
+
+_READY = b"\n"
+_UNMOUNTING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is mounted where, and how.
+
+    Args:
+        directory: empty, and nothing mounted on it.
+        address: the server's.
+        uname: who attaches.
+        aname: what is attached to.
+        reconnect: whether the mount comes back with a server that went away; else it ends with it.
+        verbose: show messages and errors on standard error.
+    """
+
+    directory: str
+    address: str
+    uname: str
+    aname: str
+    reconnect: bool
+    verbose: bool
+
+
+def mount(settings: Settings, *, foreground: bool) -> str:
+    """Mount, and in the foreground serve until it is unmounted; returns what went wrong, nothing when nothing did.
+
+    SIGTERM, SIGINT and SIGHUP unmount. In the background this returns when the mount can be used; SystemExit when the
+    other process has told already why it cannot.
+    """
+    if foreground:
+        return _serve(settings, lambda: None)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            if pipe.read() == _READY:
+                return ""
+        raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or 1)
+    os.close(reading)
+    os.setsid()
+
+    def ready() -> None:
+        _leave_terminal(keep_errors=settings.verbose)
+        os.write(writing, _READY)
+        os.close(writing)
+
+    return _serve(settings, ready)
+
+
+def umount(directory: str, *, lazy: bool) -> str:
+    """Unmount, lazily also while it is in use; returns what went wrong, nothing when nothing did."""
+    try:
+        unmount(resolve(directory), lazy=lazy)
+    except MountError as error:
+        return str(error)
+    return ""
+
+
+def _leave_terminal(*, keep_errors: bool) -> None:
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1) if keep_errors else (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _serve(settings: Settings, ready: Callable[[], None]) -> str:
+    try:
+        asyncio.run(_run(settings, ready))
+    except ConnectionLostError:
+        return "the server hung up"
+    except (MountError, AddressError) as error:
+        return str(error)
+    except NinepError as error:
+        hint = "" if _secret() else f"\na server that asks for a secret would get the one in {secret_file()}"
+        return f"{settings.address}: {error}{hint}"
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return f"no server at {settings.address}: {reason[:1].lower()}{reason[1:]}"
+    return ""
+
+
+async def _run(settings: Settings, ready: Callable[[], None]) -> None:
+    address = _from_anywhere(settings.address)
+    log = _log if settings.verbose else None
+
+    async def connect() -> Client:
+        return await Client.connect(address, uname=settings.uname, aname=settings.aname, secret=_secret(), trace=log)
+
+    mount = await Mount.start(settings.directory, connect, source=address, reconnect=settings.reconnect, log=log)
+    stopping = asyncio.Event()
+    for number in _UNMOUNTING:
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    unmounting = asyncio.create_task(_unmount(mount, stopping))
+    ready()
+    await mount.wait()
+    stopping.set()
+    await unmounting
+
+
+async def _unmount(mount: Mount, stopping: asyncio.Event) -> None:
+    await stopping.wait()
+    await mount.unmount()
+
+
+def _from_anywhere(address: str) -> str:
+    """The address, as it is understood in another working directory, too."""
+    where = dial.parse(address)
+    if isinstance(where, dial.Unix):
+        return str(dial.Unix(os.path.abspath(where.path)))  # noqa: PTH100 - a path with `..` is what it was
+    return address
+
+
+def _secret() -> bytes | None:
+    """The secret for a server that asks for one, read anew for each connection; None where there is none."""
+    try:
+        with open(secret_file(), "rb") as file:  # noqa: PTH123 - as in the other commands
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
+def _log(line: str) -> None:
+    print(f"ollie-9p: {line}", file=sys.stderr, flush=True)

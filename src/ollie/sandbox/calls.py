@@ -4,6 +4,7 @@ The function runs in the restricted child, with the standard streams of the run.
 int, or None for 0; SystemExit means what it means in a program.
 """
 
+import gc
 import importlib
 import io
 import os
@@ -35,6 +36,7 @@ def _become(name: str, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
     )
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), encoding="utf-8", errors="backslashreplace")
     sys.argv = list(argv) or [name]
+    gc.enable()  # the launcher has none to run
     os.environ.clear()
     os.environ.update(env)
     if "tempfile" in sys.modules:

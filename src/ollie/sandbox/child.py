@@ -12,9 +12,7 @@ from typing import NoReturn
 
 from ollie.sandbox import calls, enforce
 from ollie.sandbox.requests import Plan, receive
-from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, call, prctl
-
-_LAST_DESCRIPTOR = 0xFFFFFFFF
+from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, close_all_but, prctl
 
 
 def stand_by(job: socket.socket, status: int) -> NoReturn:
@@ -63,7 +61,7 @@ def _restrict(plan: Plan, streams: list[int], status: int, step: list[str]) -> N
     if plan.confined:
         step[0] = "drop capabilities"
         enforce.drop_capabilities()
-    _close_others(len(streams), status)
+    close_all_but(len(streams), (status,))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -86,10 +84,3 @@ def _execute(plan: Plan) -> None:
         except PermissionError as error:
             found = error
     raise found
-
-
-def _close_others(first: int, status: int) -> None:
-    """Close every descriptor but the streams and `status`."""
-    if first < status:
-        call("close_range", first, status - 1, 0)
-    call("close_range", status + 1, _LAST_DESCRIPTOR, 0)

@@ -8,6 +8,7 @@ tell the reapers. A launcher that dies takes its runs with it (they are `lost`),
 import asyncio
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -387,18 +388,14 @@ def _memory(content: bytes) -> int:
 
 
 async def _writable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(sock, _set, ready)
+    """Wait until a socket takes more, or its other side is gone. In a thread, since it may be closed meanwhile."""
+    descriptor = os.dup(sock.fileno())
     try:
-        await ready
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        await asyncio.to_thread(poll.poll)
     finally:
-        loop.remove_writer(sock)
-
-
-def _set(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+        os.close(descriptor)
 
 
 def _launch(start: Start) -> subprocess.Popen[bytes]:

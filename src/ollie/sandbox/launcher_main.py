@@ -13,14 +13,14 @@ import select
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from ollie.sandbox import reaper
 from ollie.sandbox.processes import children
-from ollie.sandbox.requests import Start, is_confined, receive_packet, split, started_with
-from ollie.sandbox.syscalls import become_subreaper, pending_signals, signal_descriptor
+from ollie.sandbox.requests import Failed, Start, is_confined, receive_packet, split, started_with
+from ollie.sandbox.syscalls import become_subreaper, close_all_but, pending_signals, signal_descriptor
 
 _RESERVED = 4  # 0 to 3 are what a program gets; nothing else may have these numbers
 
@@ -102,55 +102,50 @@ class Launcher:
     def _accept(self) -> bool:
         """Start one run; False when the server is gone."""
         packet, descriptors = receive_packet(self._control)
-        if not descriptors:
+        if not packet:
             return False
-        confined = is_confined(packet)
-        if self._ready is None or not confined:
-            self._start_with(self._fork(confined=confined), packet, descriptors)
-        else:
-            self._start_with(self._ready, packet, descriptors)
-            self._ready = None
-        if self._ready is None:
-            self._ready = self._fork(confined=True)
+        if descriptors:
+            run, streams, memory = split(packet, descriptors)
+            self._start_run(packet, run, streams, memory)
+            for descriptor in streams + memory:
+                os.close(descriptor)
         return True
 
-    def _start_with(self, ready: Ready, packet: bytes, descriptors: list[int]) -> None:
-        """Give a plan to a reaper and to its program's process."""
-        run, streams, memory = split(packet, descriptors)
+    def _start_run(self, packet: bytes, run: int, streams: list[int], memory: list[int]) -> None:
+        """Give a plan to a reaper and to its program's process, and have another one stand by."""
+        confined = is_confined(packet)
+        ready, self._ready = (self._ready, None) if confined else (None, self._ready)
         try:
-            socket.send_fds(ready.childs_job, [packet], streams + memory)
-            socket.send_fds(ready.job, [packet], [run, *memory])
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it was killed while it stood by; the server sees the end of the run's socket
-        ready.close()
-        self._runs[ready.pid] = run
-        for descriptor in streams + memory:
-            os.close(descriptor)
+            ready = ready or self._fork(confined=confined)
+            self._runs[ready.pid] = run
+            # The reaper first: without one nothing may run. That it was killed shows when it is reaped.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(ready.job, [packet], [run, *memory])
+                socket.send_fds(ready.childs_job, [packet], streams + memory)
+            ready.close()
+            self._ready = self._ready or self._fork(confined=True)
+        except OSError as error:
+            if run not in self._runs.values():
+                reaper.tell(run, Failed(f"no process can be made: {error.strerror}"))
+                os.close(run)
 
     def _fork(self, *, confined: bool) -> Ready:
         job, its_job = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         childs_job, its_childs_job = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
-            self._stand_by(its_job, its_childs_job, (job, childs_job), confined=confined)
+            self._stand_by(its_job, its_childs_job, confined=confined)
         its_job.close()
         its_childs_job.close()
         return Ready(pid, job, childs_job)
 
-    def _stand_by(
-        self, job: socket.socket, childs_job: socket.socket, others: tuple[socket.socket, ...], *, confined: bool
-    ) -> NoReturn:
+    def _stand_by(self, job: socket.socket, childs_job: socket.socket, *, confined: bool) -> NoReturn:
         try:
-            # Kept open in another run these would keep the server, or a reaper, from noticing the other side's end.
-            for other in (self._control, *others):
-                other.close()
-            if self._ready:
-                self._ready.close()
-            for run in (*self._runs.values(), *self._bereft):
-                os.close(run)
+            # Descriptors of other runs, kept open here, would keep both of their sides from noticing an end.
+            close_all_but(_RESERVED, (job.fileno(), childs_job.fileno()))
             reaper.stand_by(job, childs_job, self._start, launcher_pid=self._pid, confined=confined)
-        except BaseException:  # noqa: BLE001 - nothing may return from here into the launcher
-            traceback.print_exc()
+        except BaseException as error:  # noqa: BLE001 - nothing may return from here into the launcher
+            sys.stderr.write(f"reaper: {type(error).__name__}: {error}\n")
         finally:
             os._exit(1)
 

@@ -166,7 +166,7 @@ def unpack(content: bytes) -> Plan:
 def receive(job: socket.socket) -> tuple[Plan, list[int]] | None:
     """A plan with its descriptors; None when there will be none."""
     packet, descriptors = receive_packet(job)
-    if not descriptors:
+    if not packet or not descriptors:
         return None
     if len(packet) > 1:
         return unpack(packet[1:]), descriptors
@@ -193,6 +193,13 @@ def split(packet: bytes, descriptors: list[int]) -> tuple[int, list[int], list[i
 
 
 def receive_packet(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """A packet as it was sent; no descriptors at the end."""
-    packet, ancillary, _, _ = sock.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(_DESCRIPTORS * 4), socket.MSG_CMSG_CLOEXEC)
-    return packet, memoryview(ancillary[0][2]).cast("i").tolist() if ancillary else []
+    """A packet as it was sent, empty at the end. Without descriptors when this process may not open that many."""
+    packet, ancillary, flags, _ = sock.recvmsg(
+        PACKET_BYTES, socket.CMSG_SPACE(_DESCRIPTORS * 4), socket.MSG_CMSG_CLOEXEC
+    )
+    descriptors = memoryview(ancillary[0][2]).cast("i").tolist() if ancillary else []
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return packet, []
+    return packet, descriptors

@@ -8,7 +8,7 @@ import ctypes
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from ollie.sandbox.numbers import machine
@@ -62,6 +62,15 @@ def _syscall() -> Callable[..., int]:
     function = ctypes.CDLL(None, use_errno=True).syscall
     function.restype = ctypes.c_long
     return function
+
+
+def close_all_but(first: int, kept: Iterable[int]) -> None:
+    """Close every descriptor from `first` on, but the kept ones."""
+    for descriptor in sorted(kept):
+        if first < descriptor:
+            call("close_range", first, descriptor - 1, 0)
+        first = descriptor + 1
+    call("close_range", first, 0xFFFFFFFF, 0)
 
 
 def signal_descriptor(signals: set[int]) -> int:

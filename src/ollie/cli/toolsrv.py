@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 yolo=options.yolo,
                 no_auth=options.no_auth,
                 idle_timeout_s=options.idle_timeout,
+                bypass_timeout_s=options.bypass_timeout,
                 secret=None if options.secret_fd is None else read_secret(options.secret_fd),
             )
         )
@@ -68,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DURATION",
         help="end that long (90s, 10m, 1h) after the last connection closed and the last process ended, or after 60s "
         "when no client came",
+    )
+    serve.add_argument(
+        "--bypass-timeout",
+        type=_duration_s,
+        default=300,
+        metavar="DURATION",
+        help="how long a request to run without the sandbox waits for an answer (default 5m)",
     )
     serve.add_argument(
         "--secret-fd", type=int, metavar="N", help="read the secret from this descriptor; else the first client sets it"

@@ -19,7 +19,9 @@ from ollie.protocol.why import explain
 from ollie.sandbox.launcher import Exit, Launcher, SandboxError, Spec
 from ollie.sandbox.launcher import Run as Process
 from ollie.toolsrv import report
+from ollie.toolsrv.bypass import Broker
 from ollie.toolsrv.capture import Capture
+from ollie.toolsrv.events import Events, of_run
 from ollie.toolsrv.output import Output
 from ollie.toolsrv.prepare import Job, RefusedError, Settings, prepare
 from ollie.toolsrv.registry import Registry
@@ -28,21 +30,27 @@ from ollie.toolsrv.runs import Run, Runs, State
 _log = logging.getLogger(__name__)
 
 YOLO = "not sandboxed: toolsrv runs with --yolo"
+APPROVED = "not sandboxed: this run was approved"
+_ASK = "to run it without the sandbox, if the user approves, call it again with bypass: true"
 
 
 class Executor:
     """Runs the calls of one server."""
 
-    def __init__(self, settings: Settings, registry: Registry, launcher: Launcher, runs: Runs) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, launcher: Launcher, runs: Runs, *, broker: Broker, events: Events
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._launcher = launcher
         self._runs = runs
+        self._broker = broker
+        self._events = events
 
     async def foreground(self, call: Call) -> ToolResult:
         """Run a call to its end. Cancelled, it returns when nothing of it is alive."""
         try:
-            job = prepare(call, self._registry, self._settings, background=False)
+            job = await self._cleared(call, background=False)
         except RefusedError as error:
             return result.text(str(error), is_error=True)
         run, printed = self._start(job)
@@ -56,13 +64,24 @@ class Executor:
         Raises:
             RefusedError: It cannot run.
         """
-        job = prepare(call, self._registry, self._settings, background=True)
+        job = await self._cleared(call, background=True)
         run, _ = self._start(job)
         await self._unless_abandoned(run, run.started())
         if run.failure:
             run.dismiss()
             raise RefusedError(run.failure)
         return run
+
+    async def _cleared(self, call: Call, *, background: bool) -> Job:
+        """The job of a call, once it may run.
+
+        Raises:
+            RefusedError: It cannot run, or is not approved.
+        """
+        job = prepare(call, self._registry, self._settings, background=background)
+        if job.bypass:
+            await self._broker.clear(job)
+        return job
 
     async def _unless_abandoned(self, run: Run, waiting: Awaitable[None]) -> None:
         """Wait, and end the run when whoever waits goes away."""
@@ -93,6 +112,7 @@ class Executor:
             with Capture(run.output) as stderr, Capture(printed) if job.blocks else nullcontext(stderr) as stdout:
                 process = await self._spawn(job, stdout, stderr)
                 run.spawned(process)
+                self._events.emit(run.task.agent, of_run(run))
                 if run.state is State.STOPPING:
                     await process.kill(self._settings.grace_s)
                 end = await self._in_time(process, job.timeout_s)
@@ -100,6 +120,7 @@ class Executor:
             failure = str(error)
         finally:
             run.finished(end, "" if end else failure)
+            self._events.emit(run.task.agent, of_run(run))
             self._runs.collect()
         how = (report.ending(end, job.timeout_s) or "exit status 0") if end else failure
         _log.info("run %d: %s for %s, %.3f s: %s", run.number, job.task.tool, job.task.agent, run.runtime_s, how)
@@ -144,9 +165,10 @@ class Executor:
         last = report.ending(run.exit, job.timeout_s)
         kept = run.output.kept(report.EXCERPT_BYTES)
         shown = report.shown(kept)
-        said = report.remarks(run.exit, explain(job.policy, shown, job.cwd) if last and job.enforced else ())
+        refused = explain(job.policy, shown, job.cwd) if last and job.enforced else ()
+        said = report.remarks(run.exit, (*refused, _ASK) if refused else ())
         if not job.enforced:
-            said.append(YOLO)
+            said.append(APPROVED if job.bypass else YOLO)
         save = cache(partial(self._save, run, printed))
         if not job.blocks:
             return report.text_result(shown, kept.missing, last, said, save)

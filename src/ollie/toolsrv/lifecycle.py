@@ -26,7 +26,9 @@ from ollie.sandbox.launcher import Launcher, SandboxError
 from ollie.sandbox.probe import probe, report
 from ollie.toolsrv.admission import Admission
 from ollie.toolsrv.auth import Auth
+from ollie.toolsrv.bypass import Broker
 from ollie.toolsrv.counter import Counter
+from ollie.toolsrv.events import Events, of_request
 from ollie.toolsrv.execute import Executor
 from ollie.toolsrv.log import log_to
 from ollie.toolsrv.ns import ROOT
@@ -57,6 +59,7 @@ class Options:
         no_auth: Let every client in.
         idle_timeout_s: End so long after the last connection; None never ends by itself.
         secret: Preset; None lets the first client set it.
+        bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
     """
 
     cwd: Path
@@ -65,6 +68,7 @@ class Options:
     no_auth: bool
     idle_timeout_s: float | None
     secret: bytes | None
+    bypass_timeout_s: float = Settings.bypass_timeout_s
 
 
 def run(options: Options) -> None:
@@ -119,7 +123,9 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         policy = policy_files.load("default", str(config_dir))
         tmpdir = _tmpdir(base(), policy)
         stack.callback(tmpdir.remove)
-        settings = Settings(options.cwd, tmpdir.path, config_dir, options.yolo)
+        settings = Settings(
+            options.cwd, tmpdir.path, config_dir, options.yolo, bypass_timeout_s=options.bypass_timeout_s
+        )
         found = probe()
         _tell(options, report(found, policy))
         catalog = Catalog.from_environment()
@@ -130,7 +136,12 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         stack.push_async_callback(runs.kill_all, settings.grace_s)
         registry = Registry(catalog, counters[1].next)
         auth = None if options.no_auth else Auth(options.secret)
-        toolsrv = Toolsrv(settings, registry, runs, Executor(settings, registry, launcher, runs), auth, found)
+        events = Events()
+        broker = Broker(
+            settings.bypass_timeout_s, lambda request, state: events.emit(request.agent, of_request(request, state))
+        )
+        executor = Executor(settings, registry, launcher, runs, broker=broker, events=events)
+        toolsrv = Toolsrv(settings, registry, runs, executor, broker, events, auth, found)
         admission = Admission(auth)
         server = Server(Tree(ROOT, toolsrv), attach=admission.attach, auth=admission if auth else None)
         stack.push_async_callback(server.close)

@@ -37,6 +37,7 @@ class Settings:
         timeout_max_s: The longest that a call may ask for.
         grace_s: From SIGTERM to SIGKILL.
         output_bytes: How much of a run's output is kept.
+        bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
     """
 
     cwd: Path
@@ -47,6 +48,7 @@ class Settings:
     timeout_max_s: float = 3600
     grace_s: float = 2
     output_bytes: int = 16 * 1024 * 1024
+    bypass_timeout_s: float = 300
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Job:
         stdin: What the tool reads.
         policy: Expanded.
         enforced: False leaves all of the policy out but its limits and its environment.
+        bypass: It asks for that itself, so it must be approved before it runs.
         blocks: It prints a ToolResult, and somebody waits for that.
         timeout_s: None for no limit.
     """
@@ -71,6 +74,7 @@ class Job:
     cwd: str
     policy: Policy
     enforced: bool
+    bypass: bool
     blocks: bool
     timeout_s: float | None
 
@@ -80,7 +84,7 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
 
     Raises:
         RefusedError: The tool is not loaded, the arguments do not fit its schema, the directory or a policy does not
-            exist, or the call asks for a bypass.
+            exist.
     """
     try:
         tool = registry.lookup(call.agent, call.tool)
@@ -90,8 +94,6 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         policy = _policy(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)
     except (RegistryError, PayloadError, ArgumentError, PolicyError) as error:
         raise RefusedError(str(error)) from None
-    if dispatch.bypass:
-        raise RefusedError("nobody can approve a run outside the sandbox here: call it without bypass")
     return Job(
         task=Task(tool.name, invocation.command, call.agent, call.session, background),
         argv=invocation.argv,
@@ -100,7 +102,8 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         environment=_environment(call, policy, settings),
         cwd=cwd,
         policy=_with_tool(policy, tool),
-        enforced=not settings.yolo,
+        enforced=not settings.yolo and not dispatch.bypass,
+        bypass=dispatch.bypass,
         blocks=tool.output == "blocks" and not background,
         timeout_s=_timeout_s(tool, dispatch.timeout_s, settings, background=background),
     )

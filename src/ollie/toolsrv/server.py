@@ -12,11 +12,14 @@ from ollie.protocol.discovery import Broken
 from ollie.protocol.metadata import ToolInfo
 from ollie.protocol.payload import Call, PayloadError
 from ollie.sandbox.probe import Probe
+from ollie.toolsrv.approval import State as RequestState
 from ollie.toolsrv.auth import Auth
+from ollie.toolsrv.bypass import Broker
+from ollie.toolsrv.events import Event, Events, of_request, of_run
 from ollie.toolsrv.execute import Executor
 from ollie.toolsrv.prepare import Settings
 from ollie.toolsrv.registry import Registry
-from ollie.toolsrv.runs import Run, Runs
+from ollie.toolsrv.runs import Run, Runs, State
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Toolsrv:
     registry: Registry
     runs: Runs
     executor: Executor
+    broker: Broker
+    events: Events
     auth: Auth | None
     probe: Probe
 
@@ -54,6 +59,11 @@ class Toolsrv:
     def visible(self, peer: Peer) -> list[Run]:
         """The runs that a peer sees."""
         return [run for run in self.runs if sees(peer, run)]
+
+    def now(self, peer: Peer) -> list[Event]:
+        """What a peer sees of what runs and waits, as events."""
+        running = [of_run(run) for run in self.visible(peer) if run.state is not State.EXITED]
+        return running + [of_request(request, RequestState.PENDING) for request in self.broker.open(peer)]
 
     def loaded_text(self, agent: str) -> str:
         """The tools of an agent: a JSON array and a newline."""

@@ -87,7 +87,7 @@ async def test_a_background_run_has_no_time_limit_but_its_own(toolsrv: ToolServe
 
 @pytest.mark.parametrize(
     ("fields", "error"),
-    [({"cwd": "/none/such"}, "cannot run in /none/such: no such directory"), ({"bypass": "true"}, "without bypass")],
+    [({"cwd": "/none/such"}, "cannot run in /none/such: no such directory"), ({"bypass": "1"}, "bypass is not true")],
 )
 async def test_what_cannot_run_is_an_error_of_the_file(
     toolsrv: ToolServer, agent: str, fields: dict[str, str], error: str

@@ -209,7 +209,8 @@ async def test_a_denial_is_explained(toolsrv: ToolServer, agent: str) -> None:
     assert is_error
     assert text.splitlines()[-1] == "exit status 1"
     assert "sandbox policy default" in text
-    assert str(secret) in text.splitlines()[-2]
+    assert str(secret) in text.splitlines()[-3]
+    assert "bypass: true" in text.splitlines()[-2]
 
 
 # Refused by nobody, or by the policy.
@@ -217,12 +218,9 @@ CONNECT = "bash -c ': </dev/tcp/127.0.0.1/1'"
 
 
 async def test_a_call_may_tighten_its_sandbox_and_not_leave_it(toolsrv: ToolServer, agent: str) -> None:
-    """`sandbox` names a policy that holds as well; a bypass has nobody to approve it; an unknown policy is named."""
+    """`sandbox` names a policy that holds as well; an unknown policy is named."""
     assert "Connection refused" in (await _sh(toolsrv, agent, CONNECT))[0]
     assert "Permission denied" in (await _sh(toolsrv, agent, CONNECT, sandbox="strict"))[0]
-    text, is_error = await _sh(toolsrv, agent, "true", bypass="true")
-    assert is_error
-    assert "without bypass" in text
     text, is_error = await _sh(toolsrv, agent, "true", sandbox="none-such")
     assert is_error
     assert "unknown sandbox none-such" in text

@@ -10,7 +10,12 @@ from ninep.errors import NinepError
 
 LISTING = """
 all 0440
+bypass/ 0550
+bypass/list 0440
+bypass/pending 0440
+bypass/resolve 0220
 ctl 0220
+events 0440
 info 0440
 proc/ 0550
 proc/list 0660
@@ -26,7 +31,7 @@ async def test_the_tree_is_as_the_contract_says(toolsrv: ToolServer, agent: str)
     """Names and modes of all files; an agent without runs sees the fixed ones."""
     lines = []
     async with await toolsrv.client(agent) as client:
-        for directory in ("", "proc/"):
+        for directory in ("", "bypass/", "proc/"):
             for entry in await client.ls(directory):
                 slash = "/" if entry.qid.type & 0x80 else ""
                 lines.append(f"{directory}{entry.name}{slash} {entry.mode & 0o777:04o}")

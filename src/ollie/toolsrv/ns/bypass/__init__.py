@@ -1,0 +1,26 @@
+"""`bypass/`: what waits to be allowed to run without the sandbox."""
+
+from ninep.files import Entry, Sink, Text, Watch
+from ollie.toolsrv.ns.bypass import resolve
+from ollie.toolsrv.server import Toolsrv
+
+TABLE: tuple[Entry[Toolsrv], ...] = (
+    Watch(
+        "pending",
+        0o440,
+        "Requests to run without the sandbox, those still open first; a JSON object a read.",
+        lambda toolsrv, peer: toolsrv.broker.watch(peer),
+    ),
+    Text(
+        "list",
+        0o440,
+        "The same, all that are open, without waiting.",
+        lambda toolsrv, peer: toolsrv.broker.list_text(peer),
+    ),
+    Sink(
+        "resolve",
+        0o220,
+        'Answers one: {"id":"…","approved":true} or {"id":"…","error":"why not"}.',
+        resolve.take,
+    ),
+)

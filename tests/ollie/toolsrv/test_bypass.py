@@ -1,0 +1,236 @@
+"""Runs without the sandbox: asked for, looked at, answered, and what holds all the same."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import ToolServer, background, call, load
+
+from ninep.client import Client, File
+from ninep.errors import NinepError
+from ollie.protocol.result import ToolResult
+
+
+async def asking(client: Client, agent: str, cmd: str, **fields: str) -> asyncio.Task[ToolResult]:
+    """A call that waits for its approval."""
+    await load(client, agent, "sh")
+    return asyncio.create_task(call(client, agent, cmd=cmd, bypass="true", **fields))
+
+
+async def request_of(watch: File, agent: str) -> dict[str, Any]:
+    """The next request of an agent that an observer sees."""
+    while True:
+        request: dict[str, Any] = json.loads(await watch.read(offset=0))
+        if request["agent"] == agent:
+            return request
+
+
+async def listed(client: Client, agent: str) -> list[dict[str, Any]]:
+    """The open requests of an agent."""
+    lines = (await client.read("bypass/list")).decode().splitlines()
+    return [request for request in map(json.loads, lines) if request["agent"] == agent]
+
+
+async def resolve(client: Client, **fields: object) -> None:
+    """Answer a request."""
+    await client.write("bypass/resolve", json.dumps(fields).encode())
+
+
+async def test_an_approved_run_is_outside_the_sandbox(toolsrv: ToolServer, agent: str) -> None:
+    """It reads what the policy denies, once; reaper and environment stay, and the result says what it was."""
+    secret = toolsrv.home / "not-for-tools"
+    secret.write_text("for the user\n")
+    script = f"cat {secret}; env | cut -d= -f1 | tr '\\n' ' '; setsid sleep 1000.51 &"
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, script, session="s-1")
+        request = await request_of(pending, agent)
+        assert set(request) == {
+            "id",
+            "agent",
+            "session",
+            "tool",
+            "command",
+            "argv",
+            "stdin",
+            "cwd",
+            "environment",
+            "hash",
+            "asked_at",
+            "expires_at",
+        }
+        assert request["argv"][-1] == request["command"]
+        assert str(secret) in request["command"]
+        assert (request["session"], request["cwd"]) == ("s-1", str(toolsrv.work))
+        assert request["environment"]["OLLIE_AGENT_ID"] == agent
+        assert request["expires_at"] - request["asked_at"] == pytest.approx(300)
+        assert await listed(client, agent) == [request]
+        await resolve(client, id=request["id"], approved=True, hash=request["hash"])
+        result = await running
+        assert not result.is_error
+        assert result.text.startswith("for the user\n")
+        assert "SECRET" not in result.text
+        assert "[not sandboxed: this run was approved]" in result.text
+        assert "1 process was still running" in result.text
+        assert not toolsrv.processes("1000.51")
+        assert await listed(client, agent) == []
+        assert (await call(client, agent, cmd=f"cat {secret}")).is_error
+
+
+async def test_a_refusal_is_told_to_the_model(toolsrv: ToolServer, agent: str) -> None:
+    """Nothing runs, and what the user says is in the result."""
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "touch ran")
+        request = await request_of(pending, agent)
+        await resolve(client, id=request["id"], error="not on this machine")
+        result = await running
+    assert result.is_error
+    assert result.text == "not run: refused without the sandbox: not on this machine"
+    assert not (toolsrv.work / "ran").exists()
+
+
+async def test_no_answer_is_a_refusal(start: Callable[..., ToolServer], agent: str) -> None:
+    """After `--bypass-timeout` the call ends, and an answer comes too late."""
+    toolsrv = start("--bypass-timeout", "100ms")
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "touch ran")
+        request = await request_of(pending, agent)
+        assert (await running).text == "not run: nobody approved it without the sandbox in 0.1 s"
+        with pytest.raises(NinepError, match=f"request {request['id']} has timed out"):
+            await resolve(client, id=request["id"], approved=True)
+    assert not (toolsrv.work / "ran").exists()
+
+
+async def test_a_request_goes_with_its_caller(toolsrv: ToolServer, agent: str) -> None:
+    """Cancelled, or its connection lost: the request is withdrawn, and approving it runs nothing."""
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "touch ran")
+        first = await request_of(pending, agent)
+        running.cancel()
+        await asyncio.wait({running})
+        other = await toolsrv.client()
+        leaving = await asking(other, agent, "touch ran")
+        second = await request_of(pending, agent)
+        await other.close()
+        await asyncio.wait({leaving})
+        leaving.exception()
+        while await listed(client, agent):
+            await client.stat("info")
+        for request in (first, second):
+            with pytest.raises(NinepError, match=f"request {request['id']} was withdrawn: its caller is gone"):
+                await resolve(client, id=request["id"], approved=True)
+    assert not (toolsrv.work / "ran").exists()
+
+
+async def test_two_observers_see_the_same_and_one_answers(toolsrv: ToolServer, agent: str) -> None:
+    """Each is given every request, an old and a new one; the second answer is an error, and so is an unknown id."""
+    async with await toolsrv.client() as one, await toolsrv.client() as two:
+        first = await asking(one, agent, "echo 1")
+        async with await one.open("bypass/pending") as here:
+            old = await request_of(here, agent)
+            async with await two.open("bypass/pending") as there:
+                assert await request_of(there, agent) == old
+                second = await asking(one, agent, "echo 2")
+                new = await request_of(here, agent)
+                assert await request_of(there, agent) == new
+        await resolve(two, id=old["id"], approved=True)
+        for answer in ({"approved": True}, {"error": "no"}):
+            with pytest.raises(NinepError, match=f"request {old['id']} was approved already"):
+                await resolve(one, id=old["id"], **answer)
+        with pytest.raises(NinepError, match="no such request: none"):
+            await resolve(one, id="none", approved=True)
+        with pytest.raises(NinepError, match=f"request {new['id']} has another hash"):
+            await resolve(one, id=new["id"], approved=True, hash=old["hash"])
+        await resolve(one, id=new["id"], approved=True)
+        assert (await first).text.startswith("1\n")
+        assert (await second).text.startswith("2\n")
+
+
+async def test_what_changed_since_it_was_asked_for_does_not_run(
+    toolsrv: ToolServer, agent: str, tmp_path: Path
+) -> None:
+    """The directory became another one between question and answer."""
+    (tmp_path / "good").mkdir()
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "here").symlink_to("good")
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "touch ran", cwd=str(tmp_path / "here"))
+        request = await request_of(pending, agent)
+        (tmp_path / "here").unlink()
+        (tmp_path / "here").symlink_to("evil")
+        await resolve(client, id=request["id"], approved=True)
+        assert "has changed since it was asked for" in (await running).text
+    assert not (tmp_path / "evil" / "ran").exists()
+
+
+async def test_limits_hold_without_the_sandbox(toolsrv: ToolServer, agent: str) -> None:
+    """A time limit counts from the approval, and ends the whole run."""
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "setsid sleep 1000.52 & sleep 1000.52", timeout="0.2")
+        request = await request_of(pending, agent)
+        await resolve(client, id=request["id"], approved=True)
+        assert (await running).text.endswith("timed out after 0.2 s")
+        assert not toolsrv.processes("1000.52")
+
+
+async def test_a_background_run_is_approved_before_it_has_a_pid(toolsrv: ToolServer, agent: str) -> None:
+    """`new.bg` waits for the answer, too."""
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        await load(client, agent, "sh")
+        starting = asyncio.create_task(background(client, agent, "echo ran", bypass="true"))
+        request = await request_of(pending, agent)
+        await resolve(client, id=request["id"], approved=True)
+        pid = await starting
+        assert await client.read(f"proc/{pid}/out") == b"ran\n"
+
+
+async def test_who_attached_for_an_agent_sees_its_own_and_answers_none(toolsrv: ToolServer, agent: str) -> None:
+    """Neither its own request nor another's."""
+    other = f"other-{agent}"
+    async with await toolsrv.client() as client, await toolsrv.client(agent) as own:
+        running = await asking(client, agent, "true")
+        others = await asking(client, other, "true")
+        async with await own.open("bypass/pending") as pending:
+            mine = await request_of(pending, agent)
+        while not await listed(client, other):
+            await client.stat("info")
+        (theirs,) = await listed(client, other)
+        assert [json.loads(line)["id"] for line in (await own.read("bypass/list")).splitlines()] == [mine["id"]]
+        for request in (mine, theirs):
+            with pytest.raises(NinepError, match="permission denied"):
+                await resolve(own, id=request["id"], approved=True)
+            await resolve(client, id=request["id"], error="")
+        assert (await running).text == (await others).text == "not run: refused without the sandbox"
+
+
+async def test_yolo_leaves_the_approval(start: Callable[..., ToolServer], agent: str) -> None:
+    """A bypass is asked for there as well."""
+    toolsrv = start("--yolo")
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "echo ran")
+        request = await request_of(pending, agent)
+        await resolve(client, id=request["id"], approved=True)
+        assert (await running).text.startswith("ran\n")
+
+
+async def test_events_tell_of_requests_and_runs(toolsrv: ToolServer, agent: str) -> None:
+    """What is so now comes first, then each change in its order."""
+    async with await toolsrv.client() as client, await toolsrv.client(agent) as own:
+        running = await asking(client, agent, "true")
+        async with await own.open("bypass/pending") as pending:
+            request = await request_of(pending, agent)
+        async with await own.open("events") as events:
+            seen = [json.loads(await events.read(offset=0))]
+            await resolve(client, id=request["id"], approved=True)
+            await running
+            seen += [json.loads(await events.read(offset=0)) for _ in range(3)]
+    assert [(event["event"], event["state"]) for event in seen] == [
+        ("bypass", "pending"),
+        ("bypass", "approved"),
+        ("proc", "running"),
+        ("proc", "exited"),
+    ]
+    assert seen[0]["id"] == request["id"]
+    assert seen[3]["exit"] == 0

@@ -40,12 +40,26 @@ def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
     """The policy with what `add_exec` finds from PATH and HOME in a tool's environment, as `rox`. Reads directories."""
     if not policy.advanced.add_exec:
         return policy
-    home = os.path.realpath(env.get("HOME") or "/nonexistent")
+    directories = tuple(entry for entry in env.get("PATH", "").split(":") if entry.startswith("/"))
+    return _complete(policy, directories, env.get("HOME") or "/nonexistent", tuple(map(_changed, directories)))
+
+
+@lru_cache(maxsize=64)
+def _complete(policy: Policy, directories: tuple[str, ...], home: str, changed: tuple[int, ...]) -> Policy:  # noqa: ARG001
+    """As `complete`; again only when a directory of PATH has changed."""
+    home = os.path.realpath(home)
     found: dict[str, None] = {}
-    for directory in env.get("PATH", "").split(":"):
-        if directory.startswith("/") and not writable(policy, directory):
+    for directory in directories:
+        if not writable(policy, directory):
             found.update(dict.fromkeys(_of_directory(os.path.realpath(directory), home)))
     return _with_rox(policy, [path for path in found if not writable(policy, path)])
+
+
+def _changed(directory: str) -> int:
+    try:
+        return Path(directory).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def with_libraries(policy: Policy, libraries: Iterable[str]) -> Policy:
@@ -98,18 +112,9 @@ def libraries(listing: str) -> tuple[str, ...]:
 
 
 def _of_directory(directory: str, home: str) -> tuple[str, ...]:
-    try:
-        changed = Path(directory).stat().st_mtime_ns
-    except OSError:
-        return ()
+    """What a directory of PATH leads to."""
     if covers(directory, home):
         return ()
-    return _scan(directory, home, changed)
-
-
-@lru_cache(maxsize=256)
-def _scan(directory: str, home: str, changed: int) -> tuple[str, ...]:  # noqa: ARG001 - the time is part of the key
-    """What a directory of PATH leads to; again only when it has changed."""
     found = _installation(directory, home)
     for manager, places in _MANAGERS.items():
         if directory == f"{home}/{manager}":

@@ -17,7 +17,6 @@ import socket
 from typing import Literal, NamedTuple, get_args
 
 Reason = Literal["exited", "cancelled", "timed out", "memory", "processes", "lost"]
-REASONS: tuple[Reason, ...] = get_args(Reason)
 
 PACKET_BYTES = 1 << 16
 _DESCRIPTORS = 6  # at most, with a plan

@@ -17,6 +17,7 @@ from ollie.protocol.expand import expand, placeholders
 from ollie.protocol.policy import Limits, Policy, parse
 from ollie.protocol.policy_files import load
 from ollie.sandbox.launcher import Launcher, Run, SandboxError, Spec
+from ollie.sandbox.probe import Probe
 from ollie.sandbox.processes import children, descendants
 from ollie.sandbox.scope import Scope, ScopeError
 
@@ -232,6 +233,22 @@ async def kill(
         "signal": result.signal,
         "reason": result.reason,
     }
+
+
+async def older_kernel(place: str, abi: int, policy: str) -> dict[str, object]:
+    """Kill daemons as on a kernel with an older Landlock."""
+    own = Launcher()
+    own._kernel = Probe(min(abi, own._kernel.abi), own._kernel.seccomp, own._kernel.userns, own._kernel.root)
+    try:
+        started = await Started.of(place, [PYTHON, "-c", DAEMONS], policy, own)
+    except SandboxError as error:
+        return {"error": str(error)}
+    pids = [int(pid) for pid in (await started.line()).split()]
+    await started.run.kill(0.1)
+    result = await started.run.wait()
+    started.close()
+    await own.close()
+    return {"before": len(pids), "after": len([pid for pid in pids if alive(pid)]), "notes": result.notes}
 
 
 async def left_running(place: str, policy: dict | str | None) -> dict[str, object]:

@@ -123,6 +123,23 @@ def test_refused_starts(inside: Inside, place: Path, argv: list[str], cwd: str |
     assert inside("refused", place=str(place), argv=argv, policy="strict", cwd=cwd) == {"error": error}
 
 
+@pytest.mark.parametrize("abi", [0, 1, 5])
+def test_older_kernel(inside: Inside, place: Path, abi: int) -> None:
+    """Where signals cannot be scoped a run still ends whole, and its result says what was not enforced."""
+    result = inside("older_kernel", place=str(place), abi=abi, policy="default")
+    assert (result["before"], result["after"]) == (4, 0)
+    assert any("signals" in note for note in result["notes"])
+
+
+def test_older_kernel_is_refused(inside: Inside, place: Path) -> None:
+    """A policy without best effort does not run where it cannot be enforced."""
+    error = inside("older_kernel", place=str(place), abi=5, policy="strict")["error"]
+    assert error == (
+        "the sandbox policy strict cannot be enforced here: "
+        "signals and abstract sockets are not confined: it takes landlock abi 6 (linux 6.12)"
+    )
+
+
 def test_unknown_user(inside: Inside, place: Path) -> None:
     """A policy with a user that does not exist starts nothing, or says that only root can change it."""
     policy = {"general": {"user": "no-such-user", "best_effort": False}, "filesystem": {"rox": ["/"]}}

@@ -17,8 +17,10 @@ HERE = Path(__file__).parent
 @functools.cache
 def namespace_command() -> tuple[str, ...] | None:
     """The command that starts a process in a new PID namespace with its own /proc, None where there is none."""
-    plain = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-    for command in (plain, (plain[0], "--user", "--map-root-user", *plain[1:])):
+    # When the test run is killed, so is unshare, and with it all of the namespace.
+    start = ("setpriv", "--pdeathsig", "KILL", "unshare")
+    plain = ("--pid", "--fork", "--mount-proc", "--kill-child")
+    for command in ((*start, *plain), (*start, "--user", "--map-root-user", *plain)):
         try:
             if subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0:
                 return command

@@ -34,9 +34,8 @@ _WANTED = (
     | protocol.MAX_PAGES
 )
 _MAKING = {Opcode.MKNOD, Opcode.MKDIR, Opcode.SYMLINK, Opcode.LINK, Opcode.CREATE, Opcode.TMPFILE}
-_NAMING = {
+_NAMING = {  # not GETATTR, which fstat(2) of a descriptor that was handed on needs as well
     Opcode.LOOKUP,
-    Opcode.GETATTR,
     Opcode.SETATTR,
     Opcode.ACCESS,
     Opcode.OPEN,

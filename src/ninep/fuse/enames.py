@@ -8,7 +8,7 @@ import errno
 
 from ninep import errors
 
-_EXACT = {
+_PHRASES = {
     errors.PERMISSION_DENIED: errno.EACCES,
     errors.NOT_FOUND: errno.ENOENT,
     errors.NOT_DIRECTORY: errno.ENOTDIR,
@@ -35,6 +35,7 @@ _EXACT = {
     errors.TOO_MANY_REQUESTS: errno.EAGAIN,
     errors.TOO_MANY_BYTES: errno.EAGAIN,
     errors.MESSAGE_TOO_LONG: errno.EMSGSIZE,
+    errors.BEING_ANSWERED: errno.EBUSY,
     errors.ANSWER_NOT_READ: errno.EINVAL,
     errors.CONNECTION_LOST: errno.ENOTCONN,
     "not found": errno.ENOENT,
@@ -49,6 +50,7 @@ _EXACT = {
     "no space left on device": errno.ENOSPC,
     "invalid argument": errno.EINVAL,
 }
+_EXACT = {phrase.lower(): number for phrase, number in _PHRASES.items()}
 _BEGINNINGS = {
     "no such ": errno.ENOENT,
     "unknown ": errno.EINVAL,

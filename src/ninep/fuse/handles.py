@@ -49,7 +49,8 @@ class FileHandle:
         self._client: Client | None = None
         self._file: File | None = None
         self._dirty = False
-        self._lock = asyncio.Lock()  # of opening again, and of finding the end of the file
+        self._reopening = asyncio.Lock()
+        self._appending = nodes.appending(node)
 
     async def open(self) -> None:
         """Topen, on a clone of the node's fid."""
@@ -75,7 +76,7 @@ class FileHandle:
         self._dirty = True
         if not self._append:
             return await self._write(file, offset, data)
-        async with self._lock:
+        async with self._appending:
             return await self._write(file, (await file.stat()).length, data)
 
     async def _write(self, file: File, offset: int, data: bytes) -> int:
@@ -119,7 +120,7 @@ class FileHandle:
         """The open file; one that was clunked too early is opened again, where it continues with something new."""
         if self._file is not None:
             return self._file
-        async with self._lock:
+        async with self._reopening:
             if self._file is None:
                 async with self._nodes.at(self.node) as (client, fid):
                     if client is not self._client:

@@ -8,11 +8,13 @@ The kernel locks a node while it is written. So that one command can stop anothe
 for writing gets another node when it is looked up again.
 """
 
+import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from ninep import errors
 from ninep.client import Client
@@ -33,7 +35,8 @@ class Node:
         lookups: how often the kernel was told of it and has not forgotten it.
         writers: handles open for writing.
         uses: requests that go through its fid now.
-        client, fid: a fid at it, of that client; None without one.
+        client: the one that found it.
+        fid: a fid at it, of that client; None where it was given up.
     """
 
     __slots__ = ("client", "fid", "is_dir", "lookups", "name", "nodeid", "parent", "qid_path", "uses", "writers")
@@ -48,7 +51,7 @@ class Node:
         self.writers = 0
         self.uses = 0
         self.client: Client | None = None
-        self.fid = ROOT
+        self.fid: int | None = None
 
     def path(self) -> str:
         """From the root: `session/myproj/ctl`; empty for the root itself."""
@@ -83,6 +86,7 @@ class Nodes:
         self._fids = fids
         self._holding: dict[int, Node] = {}  # the nodes with a fid, the one used last at the end
         self._next_id = ROOT_ID + 1
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -105,31 +109,36 @@ class Nodes:
         client = await self._link.client()
         node.uses += 1
         try:
-            if node is not self.root and node.client is not client:
-                await self._walk_again(node, client)
-            self._used(node)
-            yield Spot(client, node.fid)
+            yield Spot(client, ROOT if node is self.root else await self._fid(node, client))
         finally:
             node.uses -= 1
 
-    async def _walk_again(self, node: Node, client: Client) -> None:
+    async def _fid(self, node: Node, client: Client) -> int:
+        if node.client is client and node.fid is not None:
+            self._used(node)
+            return node.fid
         fid = await client.walk(node.path())
         try:
             stat = await client.fstat(fid)
-            if stat.is_dir != node.is_dir:
+            if stat.is_dir != node.is_dir or _replaced(node, client, stat):
                 raise NinepError(errors.NOT_FOUND)
         except BaseException:
             client.forget(fid)
             raise
-        if node.client is client:
-            client.forget(fid)  # another request was quicker
+        return self._keep(node, Spot(client, fid), stat)
+
+    def _keep(self, node: Node, spot: Spot, stat: Stat) -> int:
+        """Have the node hold this fid, unless another request was quicker to give it one."""
+        if node.client is spot.client and node.fid is not None:
+            spot.client.forget(spot.fid)
         else:
-            node.client, node.fid, node.qid_path = client, fid, stat.qid.path
+            node.client, node.fid, node.qid_path = spot.client, spot.fid, stat.qid.path
+        self._used(node)
+        assert node.fid is not None
+        return node.fid
 
     def _used(self, node: Node) -> None:
-        """Keep its fid, and give up older ones."""
-        if node is self.root:
-            return
+        """Give up the fid of another node that was not used for the longest time, where there are too many."""
         self._holding.pop(node.nodeid, None)
         self._holding[node.nodeid] = node
         if len(self._holding) > self._fids:
@@ -139,9 +148,13 @@ class Nodes:
 
     def _give_up(self, node: Node) -> None:
         self._holding.pop(node.nodeid, None)
-        if node.client is not None:
-            node.client.forget(node.fid)
-            node.client = None
+        fid, node.fid = node.fid, None
+        if node.client is not None and fid is not None:
+            node.client.forget(fid)
+
+    def appending(self, node: Node) -> asyncio.Lock:
+        """What all hold that append to the file: finding its end, and writing there, is two requests in 9P."""
+        return self._locks.setdefault(node.qid_path, asyncio.Lock())
 
     def enter(self, parent: Node, name: str, spot: Spot, stat: Stat) -> Node:
         """The node for what a lookup found at `spot`, whose fid the node keeps or gives up; one lookup is counted."""
@@ -150,12 +163,8 @@ class Nodes:
             node = Node(self._next_id, parent, name, is_dir=stat.is_dir)
             self._next_id += 1
             self._by_id[node.nodeid] = self._by_name[parent.nodeid, name] = node
-        if node.client is spot.client:
-            spot.client.forget(spot.fid)
-        else:
-            node.client, node.fid, node.qid_path = spot.client, spot.fid, stat.qid.path
+        self._keep(node, spot, stat)
         node.lookups += 1
-        self._used(node)
         return node
 
     def forget(self, nodeid: int, count: int) -> None:
@@ -185,4 +194,4 @@ class Nodes:
 
 def _replaced(node: Node, client: Client, stat: Stat) -> bool:
     """Whether the name leads to another file than before; a server that was started anew may have other qids."""
-    return node.client in {client, None} and node.qid_path != stat.qid.path
+    return node.client is client and node.qid_path != stat.qid.path

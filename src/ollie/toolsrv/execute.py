@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable
 from contextlib import nullcontext
 from functools import cache, partial
+from time import time
 
 from ollie.protocol import result
 from ollie.protocol.payload import Call
@@ -23,9 +24,10 @@ from ollie.toolsrv.bypass import Broker
 from ollie.toolsrv.capture import Capture
 from ollie.toolsrv.events import Events, of_run
 from ollie.toolsrv.output import Output
-from ollie.toolsrv.prepare import Job, RefusedError, Settings, prepare
+from ollie.toolsrv.prepare import InvalidError, Job, RefusedError, Settings, prepare
 from ollie.toolsrv.registry import Registry
 from ollie.toolsrv.runs import Run, Runs, State
+from ollie.toolsrv.validation import Failures, Rate
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Executor:
         self._runs = runs
         self._broker = broker
         self._events = events
+        self._failures = Failures(Rate(), time)
 
     async def foreground(self, call: Call) -> ToolResult:
         """Run a call to its end. Cancelled, it returns when nothing of it is alive."""
@@ -78,7 +81,13 @@ class Executor:
         Raises:
             RefusedError: It cannot run, or is not approved.
         """
-        job = prepare(call, self._registry, self._settings, background=background)
+        if why := self._failures.blocked(call.agent):
+            raise RefusedError(why)
+        try:
+            job = prepare(call, self._registry, self._settings, background=background)
+        except InvalidError:
+            self._failures.add(call.agent)
+            raise
         if job.bypass:
             await self._broker.clear(job)
         return job

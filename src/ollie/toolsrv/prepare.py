@@ -18,10 +18,15 @@ from ollie.protocol.policy import Policy, PolicyError
 from ollie.protocol.within import tighten
 from ollie.toolsrv.registry import Registry, RegistryError
 from ollie.toolsrv.runs import Task
+from ollie.toolsrv.validation import refusal
 
 
 class RefusedError(NinepError):
     """A call that cannot run; the text says why, for the model."""
+
+
+class InvalidError(RefusedError):
+    """A call whose script is refused before anything else is looked at."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +90,13 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
     Raises:
         RefusedError: The tool is not loaded, the arguments do not fit its schema, the directory or a policy does not
             exist.
+        InvalidError: Its script is refused, see `validation`; a bypass is left to whoever approves it.
     """
     try:
         tool = registry.lookup(call.agent, call.tool)
         dispatch, arguments = tool.request(call)
+        if not dispatch.bypass and (why := refusal(arguments)):
+            raise InvalidError(why)
         invocation = tool.invocation(arguments)
         cwd = _directory(call.cwd, settings.cwd)
         policy = _policy(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)

@@ -33,6 +33,8 @@ __all__ = ["ArgumentError", "Command", "Host", "Invocation", "MetadataError", "P
 # Linux takes at most 128 KiB in one argument (MAX_ARG_STRLEN, execve(2)).
 _ARGUMENT_BYTES = 120 * 1024
 _READ_SCRIPT = 'eval "$(cat)"'
+# What a model is told about a tool with `background: true`.
+_BACKGROUND = {"type": "boolean", "description": "do not wait: get its pid now, and a message when it has ended"}
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _MODULE = re.compile(r"ollie\.tools\.[a-z_]+")
@@ -44,6 +46,7 @@ _KEYS = (
     "timeout_s",
     "sandbox",
     "output",
+    "background",
     "variants",
     "command",
     "shell",
@@ -108,6 +111,7 @@ class ToolInfo:
         timeout_s: seconds after which a call is ended, None for the server's own limit.
         sandbox: name of the policy that it runs under.
         output: `text`, or `blocks` when it prints a ToolResult.
+        background: whether the model is told that it may run in the background.
         run: how it is started.
         path: the file that its metadata is in.
     """
@@ -119,13 +123,16 @@ class ToolInfo:
     timeout_s: float | None
     sandbox: str
     output: str
+    background: bool
     run: Command | Script | Python
     path: str
 
     @property
     def input_schema(self) -> dict[str, object]:
-        """The JSON Schema of its arguments."""
-        return self.schema.source
+        """The JSON Schema of its arguments, with what the model may say about how they are run."""
+        if not self.background:
+            return self.schema.source
+        return {**self.schema.source, "properties": {**self.schema.properties, "background": _BACKGROUND}}
 
     def public(self) -> dict[str, object]:
         """What a model's request says about it."""
@@ -204,6 +211,7 @@ def parse(
             timeout_s=_timeout(values),
             sandbox=_text(values, "sandbox") or "default",
             output=_one_of(values, "output", "text", "blocks"),
+            background=_flag(values, "background"),
             run=_run(values, schema, host, trusted=trusted, executable=executable),
             path=path,
         )
@@ -240,13 +248,15 @@ def block(source: str) -> str | None:
 def _shell(shell: str, template: Template, arguments: Mapping[str, object]) -> Invocation:
     try:
         script = template.render(arguments)
+        # What `eval` gets as one word is what is run, word for word; people need not see it quoted.
+        shown = arguments.get(template.evaluated, script) if template.evaluated else script
     except TemplateError as error:
         raise ArgumentError(str(error)) from None
     data = script.encode()
     if len(data) < _ARGUMENT_BYTES:
-        return Invocation((shell, "-c", script), None, b"", script)
+        return Invocation((shell, "-c", script), None, b"", str(shown))
     # Too long for an argument: it is read first, and what it starts finds end of file as always.
-    return Invocation((shell, "-c", _READ_SCRIPT), None, data, script)
+    return Invocation((shell, "-c", _READ_SCRIPT), None, data, str(shown))
 
 
 def _mapping(text: str) -> dict[str, object]:
@@ -329,6 +339,13 @@ def _one_of(values: Mapping[str, object], key: str, *allowed: str) -> str:
     if value not in allowed:
         raise MetadataError(f"{key} is {value}; use {' or '.join(allowed)}")
     return str(value)
+
+
+def _flag(values: Mapping[str, object], key: str) -> bool:
+    value = values.get(key, False)
+    if not isinstance(value, bool):
+        raise MetadataError(f"{key} is {value}; use true or false")
+    return value
 
 
 def _timeout(values: Mapping[str, object]) -> float | None:

@@ -42,6 +42,14 @@ def secret_file(environ: "Mapping[str, str] | None" = None) -> str:
     return env.get("OLLIE_SECRET_FILE") or _config(env) + "/secret"
 
 
+def toolsrv_state(address: str, environ: "Mapping[str, str] | None" = None) -> str:
+    """What the files begin with in which a tool server at this address keeps what outlives it, as `….pid`.
+
+    A server started again at the address goes on with them; without it they are of no use.
+    """
+    return f"{data_dir(environ)}/toolsrv/{address.replace('/', '_')}"
+
+
 def search_path(kind: str, environ: "Mapping[str, str] | None" = None) -> list[str]:
     """Where to look for tools, agents or skills, the first match wins; some of the directories may not exist.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 RESERVED = ("token", "tool", "agent", "agent.sandbox", "session", "cwd", "args")
 ENV_PREFIX = "env."
-DISPATCH = ("bypass", "timeout", "sandbox")
+DISPATCH = ("bypass", "timeout", "sandbox", "background")
 
 _ESCAPE = re.compile(r"\\([n\\])")
 
@@ -60,11 +60,13 @@ class Dispatch:
         bypass: ask the owner to let this one run without the sandbox.
         timeout_s: end it after this many seconds, None for the tool's own limit.
         sandbox: name of a policy that tightens the one in force, None for no change.
+        background: do not wait for its end.
     """
 
     bypass: bool = False
     timeout_s: float | None = None
     sandbox: str | None = None
+    background: bool = False
 
 
 def parse(data: bytes) -> dict[str, str]:
@@ -143,14 +145,15 @@ def take_dispatch(arguments: Mapping[str, object]) -> tuple[Dispatch, dict[str, 
     """The dispatch fields among the arguments, and the arguments without them.
 
     Raises:
-        PayloadError: `bypass is not true or false: …`, `timeout is not a number of seconds: …`,
-            `sandbox is not the name of a policy: …`.
+        PayloadError: `bypass is not true or false: …`, the same for `background`, `timeout is not a number of seconds:
+            …`, `sandbox is not the name of a policy: …`.
     """
     rest = {key: value for key, value in arguments.items() if key not in DISPATCH}
     dispatch = Dispatch(
-        bypass=_flag(arguments.get("bypass")),
+        bypass=_flag("bypass", arguments),
         timeout_s=_seconds(arguments.get("timeout")),
         sandbox=_policy_name(arguments.get("sandbox")),
+        background=_flag("background", arguments),
     )
     return dispatch, rest
 
@@ -179,12 +182,13 @@ def _json_object(text: str) -> dict[str, object]:
     return value
 
 
-def _flag(value: object) -> bool:
+def _flag(name: str, arguments: Mapping[str, object]) -> bool:
+    value = arguments.get(name)
     if value is None or value in (False, "", "false"):
         return False
     if value in (True, "true"):
         return True
-    raise PayloadError(f"bypass is not true or false: {value}")
+    raise PayloadError(f"{name} is not true or false: {value}")
 
 
 def _seconds(value: object) -> float | None:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)(?::([A-Za-z0-9_=./,:+@% -]*))?\}")
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
+_EVALUATED = re.compile(r"eval (?:-- )?\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 # Quoting starts anew within these; a plain ${variable} is harmless.
 _SUBSTITUTION = re.compile(r"`|\$\(|\$\{(?![A-Za-z0-9_@*#?]+\})")
 _CLOSES = {"'": "'", '"': '"', "`": "`", "#": "\n", "$'": "'"}
@@ -38,11 +39,16 @@ class Template:
 
     Raises:
         TemplateError: `{pattern} is within quotes, but it is quoted already`, and the like.
+
+    Attributes:
+        evaluated: the argument that is the whole script, in `eval {cmd}` and `eval -- {cmd}`; else empty.
     """
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_pieces", "evaluated")
 
     def __init__(self, text: str, names: Collection[str]) -> None:
+        whole = _EVALUATED.fullmatch(text)
+        self.evaluated = whole[1] if whole and whole[1] in names else ""
         # Literal text, and between two of them the name and prefix (or None) of a placeholder.
         self._pieces: list[str | tuple[str, str | None]] = []
         start = 0

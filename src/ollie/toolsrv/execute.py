@@ -22,6 +22,7 @@ from ollie.sandbox.launcher import Run as Process
 from ollie.toolsrv import report
 from ollie.toolsrv.bypass import Broker
 from ollie.toolsrv.capture import Capture
+from ollie.toolsrv.done import Done
 from ollie.toolsrv.events import Events, of_run
 from ollie.toolsrv.output import Output
 from ollie.toolsrv.prepare import InvalidError, Job, RefusedError, Settings, prepare
@@ -33,6 +34,7 @@ _log = logging.getLogger(__name__)
 
 YOLO = "not sandboxed: toolsrv runs with --yolo"
 APPROVED = "not sandboxed: this run was approved"
+_STARTED = "runs in the background as process {pid}; a message comes when it has ended"
 _ASK = "to run it without the sandbox, if the user approves, call it again with bypass: true"
 
 
@@ -40,7 +42,15 @@ class Executor:
     """Runs the calls of one server."""
 
     def __init__(
-        self, settings: Settings, registry: Registry, launcher: Launcher, runs: Runs, *, broker: Broker, events: Events
+        self,
+        settings: Settings,
+        registry: Registry,
+        launcher: Launcher,
+        runs: Runs,
+        *,
+        broker: Broker,
+        events: Events,
+        done: Done,
     ) -> None:
         self._settings = settings
         self._registry = registry
@@ -48,12 +58,15 @@ class Executor:
         self._runs = runs
         self._broker = broker
         self._events = events
+        self._done = done
         self._failures = Failures(Rate(), time)
 
     async def foreground(self, call: Call) -> ToolResult:
-        """Run a call to its end. Cancelled, it returns when nothing of it is alive."""
+        """Run a call to its end, or start it when it says so. Cancelled, it returns when nothing of it is alive."""
         try:
             job = await self._cleared(call, background=False)
+            if job.task.background:
+                return result.text(_STARTED.format(pid=(await self._started(job)).number))
         except RefusedError as error:
             return result.text(str(error), is_error=True)
         run, printed = self._start(job)
@@ -67,7 +80,10 @@ class Executor:
         Raises:
             RefusedError: It cannot run.
         """
-        job = await self._cleared(call, background=True)
+        return await self._started(await self._cleared(call, background=True))
+
+    async def _started(self, job: Job) -> Run:
+        """A run of the job in the background."""
         run, _ = self._start(job)
         await self._unless_abandoned(run, run.started())
         if run.failure:
@@ -110,6 +126,8 @@ class Executor:
         """A run for the job, and what the tool prints on standard output, which may be part of the run's output."""
         run = self._runs.open(job.task, Output(self._settings.output_bytes))
         printed = Output(self._settings.output_bytes) if job.blocks else run.output
+        if _is_told(run):
+            self._done.started(run)
         self._runs.work(self._work(job, run, printed))
         return run, printed
 
@@ -129,6 +147,8 @@ class Executor:
             failure = str(error)
         finally:
             run.finished(end, "" if end else failure)
+            if _is_told(run):
+                self._note(job, run)
             self._events.emit(run.task.agent, of_run(run))
             self._runs.collect()
         how = (report.ending(end, job.timeout_s) or "exit status 0") if end else failure
@@ -167,6 +187,26 @@ class Executor:
             await process.kill(self._settings.grace_s, "timed out")
             return await process.wait()
 
+    def _note(self, job: Job, run: Run) -> None:
+        """Have it told that a background run has ended."""
+        if run.exit is None:
+            self._done.never(run)
+            return
+        last = report.ending(run.exit, job.timeout_s)
+        kept = run.output.kept(report.EXCERPT_BYTES)
+        shown = report.shown(kept)
+        save = cache(partial(self._save, run, run.output))
+        said = self._said(job, run.exit, shown if last else "")
+        self._done.ended(run, report.text_result(shown, kept.missing, "", said, save).text)
+
+    def _said(self, job: Job, end: Exit, failed: str) -> list[str]:
+        """What is to be said about a run besides its output, which is looked at when it has failed."""
+        refused = explain(job.policy, failed, job.cwd) if failed and job.enforced else ()
+        said = report.remarks(end, (*refused, _ASK) if refused else ())
+        if not job.enforced:
+            said.append(APPROVED if job.bypass else YOLO)
+        return said
+
     def _report(self, job: Job, run: Run, printed: Output) -> ToolResult:
         """The result of a run that has ended."""
         if run.exit is None:
@@ -174,10 +214,7 @@ class Executor:
         last = report.ending(run.exit, job.timeout_s)
         kept = run.output.kept(report.EXCERPT_BYTES)
         shown = report.shown(kept)
-        refused = explain(job.policy, shown, job.cwd) if last and job.enforced else ()
-        said = report.remarks(run.exit, (*refused, _ASK) if refused else ())
-        if not job.enforced:
-            said.append(APPROVED if job.bypass else YOLO)
+        said = self._said(job, run.exit, shown if last else "")
         save = cache(partial(self._save, run, printed))
         if not job.blocks:
             return report.text_result(shown, kept.missing, last, said, save)
@@ -196,6 +233,11 @@ class Executor:
         with os.fdopen(fd, "wb") as file:
             file.writelines(output.everything())
         return str(path)
+
+
+def _is_told(run: Run) -> bool:
+    """Whether its end is told to somebody: to the agent that did not wait for it."""
+    return run.task.background and bool(run.task.agent)
 
 
 def _readable(data: bytes) -> int:

@@ -28,6 +28,7 @@ from ollie.toolsrv.admission import Admission
 from ollie.toolsrv.auth import Auth
 from ollie.toolsrv.bypass import Broker
 from ollie.toolsrv.counter import Counter
+from ollie.toolsrv.done import Done, new_boot
 from ollie.toolsrv.events import Events, of_request
 from ollie.toolsrv.execute import Executor
 from ollie.toolsrv.log import log_to
@@ -116,7 +117,8 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
     async with contextlib.AsyncExitStack() as stack:
         data = Path(paths.data_dir())
         log_to(data / "logs")
-        counters = _counters(data / "toolsrv", str(options.addresses[0]))
+        state = paths.toolsrv_state(str(options.addresses[0]))
+        counters = _counters(state, str(options.addresses[0]))
         for counter in counters:
             stack.callback(counter.close)
         config_dir = Path(paths.config_dir())
@@ -140,8 +142,9 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         broker = Broker(
             settings.bypass_timeout_s, lambda request, state: events.emit(request.agent, of_request(request, state))
         )
-        executor = Executor(settings, registry, launcher, runs, broker=broker, events=events)
-        toolsrv = Toolsrv(settings, registry, runs, executor, broker, events, auth, found)
+        done = Done(Path(f"{state}.done"), new_boot())
+        executor = Executor(settings, registry, launcher, runs, broker=broker, events=events, done=done)
+        toolsrv = Toolsrv(settings, registry, runs, executor, broker, events, done, auth, found)
         admission = Admission(auth)
         server = Server(Tree(ROOT, toolsrv), attach=admission.attach, auth=admission if auth else None)
         stack.push_async_callback(server.close)
@@ -177,12 +180,11 @@ def _modules(catalog: Catalog) -> list[str]:
     return [tool.run.module for tool in tools if isinstance(tool, ToolInfo) and isinstance(tool.run, Python)]
 
 
-def _counters(directory: Path, address: str) -> tuple[Counter, Counter]:
+def _counters(state: str, address: str) -> tuple[Counter, Counter]:
     """The counters of process numbers and of revisions; a server at the same address goes on with them."""
-    directory.mkdir(mode=0o700, exist_ok=True)
-    name = address.replace("/", "_")
+    Path(state).parent.mkdir(mode=0o700, exist_ok=True)
     try:
-        return Counter(directory / f"{name}.pid"), Counter(directory / f"{name}.revision")
+        return Counter(Path(f"{state}.pid")), Counter(Path(f"{state}.revision"))
     except BlockingIOError:
         raise StartError(f"another toolsrv serves {address}") from None
 

@@ -97,6 +97,7 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         dispatch, arguments = tool.request(call)
         if not dispatch.bypass and (why := refusal(arguments)):
             raise InvalidError(why)
+        background = background or dispatch.background
         invocation = tool.invocation(arguments)
         cwd = _directory(call.cwd, settings.cwd)
         policy = _policy(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)

@@ -15,6 +15,7 @@ from ollie.sandbox.probe import Probe
 from ollie.toolsrv.approval import State as RequestState
 from ollie.toolsrv.auth import Auth
 from ollie.toolsrv.bypass import Broker
+from ollie.toolsrv.done import Done
 from ollie.toolsrv.events import Event, Events, of_request, of_run
 from ollie.toolsrv.execute import Executor
 from ollie.toolsrv.prepare import Settings
@@ -37,6 +38,7 @@ class Toolsrv:
     executor: Executor
     broker: Broker
     events: Events
+    done: Done
     auth: Auth | None
     probe: Probe
 
@@ -61,9 +63,13 @@ class Toolsrv:
         return [run for run in self.runs if sees(peer, run)]
 
     def now(self, peer: Peer) -> list[Event]:
-        """What a peer sees of what runs and waits, as events."""
-        running = [of_run(run) for run in self.visible(peer) if run.state is not State.EXITED]
-        return running + [of_request(request, RequestState.PENDING) for request in self.broker.open(peer)]
+        """What a peer sees of what runs, has ended, and waits for approval, as events; the last one says `now`."""
+        return [
+            *(of_run(run) for run in self.visible(peer) if run.state is not State.EXITED),
+            *({"event": "done", "pid": record["pid"], "agent": record["agent"]} for record in self.done.waiting(peer)),
+            *(of_request(request, RequestState.PENDING) for request in self.broker.open(peer)),
+            {"event": "now"},
+        ]
 
     def loaded_text(self, agent: str) -> str:
         """The tools of an agent: a JSON array and a newline."""

@@ -257,3 +257,32 @@ def test_block_without_end(source: str) -> None:
     """A block that does not end within the comment is an error."""
     with pytest.raises(MetadataError, match="does not end with ---"):
         block(source)
+
+
+def test_a_tool_for_the_background() -> None:
+    """The model is told that it may say so; the tool itself never sees it."""
+    text = "description: x\ninput: {properties: {cmd: {type: string}}}\nbackground: true\ncommand: eval {cmd}\n"
+    tool = _tool(text, name="shell")
+    properties = tool.public()["input_schema"]["properties"]
+    assert list(properties) == ["cmd", "background"]
+    assert properties["background"]["type"] == "boolean"
+    dispatch, arguments = tool.request(payload.call({"args": '{"cmd": "x", "background": true}'}))
+    assert dispatch.background
+    assert arguments == {"cmd": "x"}
+    with pytest.raises(MetadataError, match="background is 1; use true or false"):
+        _tool(text.replace("background: true", "background: 1"), name="shell")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("eval -- {cmd}", "echo 'a b'"),
+        ("eval {cmd}", "echo 'a b'"),
+        ("exec sh -c {cmd}", """exec sh -c 'echo '"'"'a b'"'"''"""),
+        ("eval -- {cmd} x", """eval -- 'echo '"'"'a b'"'"'' x"""),
+    ],
+)
+def test_what_people_are_shown(command: str, shown: str) -> None:
+    """The script itself where it is evaluated as it is, else the exact command."""
+    text = f"description: x\ninput: {{type: object, properties: {{cmd: {{type: string}}}}}}\ncommand: {command}\n"
+    assert _tool(text, name="shell").invocation({"cmd": "echo 'a b'"}).command == shown

@@ -124,7 +124,7 @@ async def test_an_agent_sees_its_own(toolsrv: ToolServer, agent: str) -> None:
         for pid in (mine, theirs):
             await all_seeing.read(f"proc/{pid}/wait")
         assert (await own.read("proc/list")).decode() == f"{mine}\texited\tsh\n"
-        assert {entry.name for entry in await own.ls("proc")} == {"list", "new", "new.bg", "whose", mine}
+        assert {entry.name for entry in await own.ls("proc")} == {"done", "list", "new", "new.bg", "whose", mine}
         assert {mine, theirs} <= {entry.name for entry in await all_seeing.ls("proc")}
         with pytest.raises(NinepError, match="file does not exist"):
             await own.read(f"proc/{theirs}/out")

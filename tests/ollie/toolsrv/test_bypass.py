@@ -225,7 +225,8 @@ async def test_events_tell_of_requests_and_runs(toolsrv: ToolServer, agent: str)
             seen = [json.loads(await events.read(offset=0))]
             await resolve(client, id=request["id"], approved=True)
             await running
-            seen += [json.loads(await events.read(offset=0)) for _ in range(3)]
+            seen += [json.loads(await events.read(offset=0)) for _ in range(4)]
+    assert seen.pop(1) == {"event": "now"}
     assert [(event["event"], event["state"]) for event in seen] == [
         ("bypass", "pending"),
         ("bypass", "approved"),

@@ -18,6 +18,7 @@ ctl 0220
 events 0440
 info 0440
 proc/ 0550
+proc/done 0660
 proc/list 0660
 proc/new 0660
 proc/new.bg 0660

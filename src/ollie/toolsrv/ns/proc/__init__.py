@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from ninep.files import Control, Each, Entry, Level, Log, Request, Text
+from ninep.files import Control, Each, Entry, Level, Log, Request, Text, Watch
 from ninep.tree import Peer
-from ollie.toolsrv.ns.proc import ctl, list, new, new_bg, stat, whose  # noqa: A004 - named for the served files
+from ollie.toolsrv.ns.proc import ctl, done, list, new, new_bg, stat, whose  # noqa: A004 - named for the served files
 from ollie.toolsrv.output import OutputReader
 from ollie.toolsrv.runs import Run
 from ollie.toolsrv.server import Toolsrv, sees
@@ -34,6 +34,13 @@ TABLE: tuple[Entry[Toolsrv], ...] = (
     ),
     Request("new", 0o660, "Runs a tool: a payload is written, its ToolResult is read; clunk cancels.", new.run),
     Request("new.bg", 0o660, "Starts a tool: a payload is written, its pid is read.", new_bg.run, new_bg.bare),
+    Watch(
+        "done",
+        0o660,
+        "Background runs that have ended, a JSON object a read; a write of the pid acknowledges.",
+        done.watch,
+        done.acknowledge,
+    ),
     Control("whose", 0o660, "The run that a process of the host belongs to.", whose.command),
     Each("{pid}", "One run.", _find, _names, RUN),
 )

@@ -20,6 +20,7 @@ from ollie.olliesrv.procfs import Process, process
 _UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
 _SECRET_BYTES = 32
 _SAID_BYTES = 4096
+_KILL_S = 5.0  # how long a machine under load may take to end a process that was killed
 
 
 def listener(path: str) -> Process | None:
@@ -114,23 +115,32 @@ async def _ready(child: asyncio.subprocess.Process, timeout_s: float, said: int)
         raise RefusedError(f"the tool server does not start: {words[-1] if words else 'it said nothing'}")
 
 
+def pidfd(server: Process) -> int | None:
+    """A descriptor of a process, readable as soon as it has ended; None when it has already."""
+    try:
+        fd = os.pidfd_open(server.pid)
+    except ProcessLookupError:
+        return None
+    found = process(server.pid)
+    if found is not None and found.same(server):
+        return fd
+    os.close(fd)  # of another process that has its number now
+    return None
+
+
 async def end(server: Process, grace_s: float) -> None:
     """End a tool server, at once after a grace, and return when it has ended. What it ran ends with it."""
-    try:
-        pidfd = os.pidfd_open(server.pid)
-    except ProcessLookupError:
+    fd = pidfd(server)
+    if fd is None:
         return
     try:
-        found = process(server.pid)
-        if found is None or not found.same(server):
-            return
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _KILL_S)):
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, number)
-            if await _ended(pidfd, grace_s):
+                signal.pidfd_send_signal(fd, number)
+            if await _ended(fd, wait_s):
                 return
     finally:
-        os.close(pidfd)
+        os.close(fd)
 
 
 async def _ended(pidfd: int, timeout_s: float) -> bool:

@@ -14,13 +14,17 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import ninep
 from ollie.protocol.policy import Policy
 from ollie.protocol.within import covers, grants, rights_at
 
 # Directories of programs, and what lies beside one in the installation that it belongs to. Not `share` and `etc`: below
 # ~/.local those hold everything else.
 _OF_PROGRAMS = frozenset({"bin", "sbin", "shims", "libexec"})
-_BESIDE = ("bin", "sbin", "lib", "lib64", "libexec", "include")
+_BESIDE = ("bin", "sbin", "lib", "lib64", "libexec", "include", "pyvenv.cfg")
+
+# Ollie's own packages, so that `ollie-9p` runs in a tool also where they are installed outside the virtual environment.
+OURS = (str(Path(ninep.__file__).parent), str(Path(__file__).parents[1]))
 
 # Version managers, by the place of their programs in the home directory: what these read and run elsewhere.
 _MANAGERS: dict[str, tuple[str, ...]] = {
@@ -48,7 +52,7 @@ def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
 def _complete(policy: Policy, directories: tuple[str, ...], home: str, changed: tuple[int, ...]) -> Policy:  # noqa: ARG001
     """As `complete`; again only when a directory of PATH has changed."""
     home = os.path.realpath(home)
-    found: dict[str, None] = {}
+    found = dict.fromkeys(OURS)
     for directory in directories:
         if not writable(policy, directory):
             found.update(dict.fromkeys(_of_directory(os.path.realpath(directory), home)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ollie.protocol.policy import Advanced, Filesystem, Policy
-from ollie.sandbox.programs import complete, find, libraries, loader, with_libraries
+from ollie.sandbox.programs import OURS, complete, find, libraries, loader, with_libraries
 
 SYSTEM = Filesystem(rox=("/usr", "/bin", "/lib", "/lib64"))
 POLICY = Policy(filesystem=SYSTEM, advanced=Advanced(add_exec=True))
@@ -23,7 +23,7 @@ def added(policy: object, home: Path, path: list[str]) -> set[str]:
     """The paths that were added, below the home directory."""
     result = complete(policy, {"PATH": ":".join(str(home / entry) for entry in path), "HOME": str(home)})
     assert result.filesystem.rox[: len(SYSTEM.rox)] == SYSTEM.rox
-    return {path.removeprefix(f"{home}/") for path in result.filesystem.rox[len(SYSTEM.rox) :]}
+    return {path.removeprefix(f"{home}/") for path in result.filesystem.rox[len(SYSTEM.rox) :]} - set(OURS)
 
 
 def test_only_when_asked_for(tmp_path: Path) -> None:
@@ -35,7 +35,20 @@ def test_only_when_asked_for(tmp_path: Path) -> None:
 def test_system_directories_add_nothing(tmp_path: Path) -> None:
     """Directories that the policy gives already are not listed again."""
     result = complete(POLICY, {"PATH": "/usr/bin:/bin:relative::/no/such", "HOME": str(tmp_path)})
-    assert result.filesystem.rox == SYSTEM.rox
+    assert result.filesystem.rox == (*SYSTEM.rox, *OURS)
+
+
+def test_ollie_itself(tmp_path: Path) -> None:
+    """A tool can run Ollie's own commands, wherever its packages are; not where it could change them."""
+    assert set(OURS) <= set(complete(POLICY, {"PATH": "/usr/bin", "HOME": str(tmp_path)}).filesystem.rox)
+    policy = Policy(filesystem=Filesystem(rox=SYSTEM.rox, rwx=OURS), advanced=Advanced(add_exec=True))
+    assert complete(policy, {"PATH": "/usr/bin", "HOME": str(tmp_path)}).filesystem.rox == SYSTEM.rox
+
+
+def test_a_virtual_environment(tmp_path: Path) -> None:
+    """Its interpreter reads `pyvenv.cfg` before it finds its packages."""
+    make(tmp_path, "env/bin/python", "env/lib/x", "env/pyvenv.cfg", "env/secret")
+    assert added(POLICY, tmp_path, ["env/bin"]) == {"env/bin", "env/lib", "env/pyvenv.cfg"}
 
 
 def test_installation(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from ollie.store.interface import AgentRow, LogName
 
 if TYPE_CHECKING:
     from ollie.engine.events import TurnEnded
-    from ollie.olliesrv.sessions import Session
+    from ollie.olliesrv.session import Session
 
 _LOG_BYTES = 64 * 1024
 
@@ -51,7 +51,8 @@ class Agent:
         self.session = session
         self.alive = True
         self.row = row
-        self.states = States(state_of(turn=False, queued=False, paused=session.paused))
+        ended = stats.decode(store.stats(row.id)).totals.turns > 0
+        self.states = States(state_of(turn=False, queued=False, paused=session.paused), ended=ended)
         self.chat = Chat(store, row.id, LogName.CHAT, self.states)
         self.chat_raw = Chat(store, row.id, LogName.CHAT_RAW, self.states)
         self.plan = Plan(store, row.id, self._plan_written)

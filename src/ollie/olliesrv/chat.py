@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ollie.engine import cut
 from ollie.engine.blocks import Writer
 from ollie.engine.chat import ChatState, render_chat, render_raw
 from ollie.engine.messages import Message
 from ollie.engine.records import Record, message_of
 from ollie.olliesrv.states import Bell, State, States
 from ollie.store.interface import LogName, Seq, Store
+
+_REPLY_BYTES = 1024 * 1024  # of a reply that was cut so much is kept for the model
 
 
 class Chat:
@@ -45,6 +48,13 @@ class Chat:
     async def read(self, offset: int, count: int) -> bytes:
         """At most `count` bytes from `offset`, empty at the end."""
         return b"" if self._states.over else await self._store.read_log(self._agent, self._log, offset, count)
+
+    async def end(self, count: int) -> bytes:
+        """The last `count` bytes, all of them when there are not so many."""
+        data, at = b"", max(self.length - count, 0)
+        while piece := await self.read(at + len(data), count - len(data)):
+            data += piece
+        return data
 
     async def more(self, offset: int) -> bool:
         """Wait until there is data past `offset` (true), or it is certain that none is to come (false)."""
@@ -89,10 +99,22 @@ class Transcript:
 
     async def resume(self) -> None:
         """Go on behind what is written already; between two turns."""
-        length = self._chat.length
-        end = await self._chat.read(max(length - 2, 0), 2)
-        newlines = len(end) - len(end.rstrip(b"\n"))
-        self._chat_state = ChatState(empty=length == 0, newlines=newlines if length else 2)
+        end = await self._chat.end(2)
+        self._chat_state = ChatState(empty=not end, newlines=len(end) - len(end.rstrip(b"\n")) if end else 2)
+
+    async def resume_cut(self, past: Sequence[Message]) -> str:
+        """Go on behind what is written already, in the middle of a turn.
+
+        Args:
+            past: the history.
+
+        Returns:
+            The words of the reply that was not complete.
+        """
+        await self.resume()
+        left = cut.look(past, await self._chat_raw.end(_REPLY_BYTES))
+        self._raw_state = left.writer
+        return left.said
 
     def append(self, records: Sequence[Record]) -> Seq:
         """Write records; the number of the last change."""

@@ -5,7 +5,7 @@ alone: nothing prints or stores a `Config`.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -46,6 +46,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         max_prompt_bytes: the longest prompt.
         max_agents: how many agents one session may have.
         toolsrv_start_s: how long a tool server may take to answer for the first time.
+        resume: what becomes of prompts that waited when an earlier server ended: `queue` runs them; `off` holds those
+            of an agent until its next prompt, or the session's command `resume`.
+        open_sessions: how many sessions are kept in memory that nobody uses at the moment.
         toolsrv_idle_s: after which time without work the tool server of a session is ended.
     """
 
@@ -68,6 +71,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     models_s: Seconds = 10.0
     max_prompt_bytes: Count = 16 * 1024 * 1024
     max_agents: Count = 10_000
+    resume: Literal["queue", "off"] = "queue"
+    open_sessions: Count = 16
     toolsrv_start_s: Seconds = 30.0
     toolsrv_idle_s: Seconds = 600.0
 
@@ -107,6 +112,8 @@ def parse(text: bytes) -> Config:
     for key in data:
         if key not in Config.__struct_fields__:
             raise ConfigError(str(unknown("key", str(key), Config.__struct_fields__)))
+    if data.get("resume") is False:  # YAML 1.1 reads a bare `off` so
+        data["resume"] = "off"
     try:
         return msgspec.convert(data, Config)
     except msgspec.ValidationError as error:

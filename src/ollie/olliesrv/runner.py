@@ -5,6 +5,9 @@ the agent's tools. Then, in one step of the loop, the prompt leaves the queue an
 is always in one of the two. While the first step lasts the agent counts as running, and a stop is kept for the turn.
 
 While nothing runs there is no task, no timer and no connection.
+
+A queue that comes from the store is held until somebody lets it go: the server when it begins and `resume` is `queue`,
+else the next prompt, or the session's command `resume`.
 """
 
 import asyncio
@@ -17,9 +20,10 @@ from msgspec.structs import replace
 
 from ninep.errors import NinepError
 from ollie.backends.interface import Backend
+from ollie.engine import cut
 from ollie.engine import events as ev
-from ollie.engine.messages import ToolCall, ToolSpec
-from ollie.engine.records import Prompted, Record
+from ollie.engine.messages import Message, ToolCall, ToolSpec
+from ollie.engine.records import Ended, Prompted, Record
 from ollie.engine.turn import State as Engine
 from ollie.olliesrv import stats
 from ollie.olliesrv.chat import Transcript, history
@@ -32,10 +36,12 @@ from ollie.olliesrv.states import State, state_of
 from ollie.olliesrv.toolclient import Call, ToolServer
 from ollie.olliesrv.turns import Turns
 from ollie.protocol.result import ToolResult
-from ollie.store.interface import Seq
+from ollie.store.interface import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_STORE_FIRST_S = 1.0
+_STORE_LONGEST_S = 30.0
 
 
 class Host(Protocol):
@@ -76,6 +82,7 @@ class Runner:
         announce: Callable[[State], None],
     ) -> None:
         self.queued = len(services.store.queue(agent))
+        self._held = self.queued > 0
         self.counts = stats.decode(services.store.stats(agent))
         self._agent = agent
         self._outfit = outfit
@@ -91,6 +98,7 @@ class Runner:
         self._fetching: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._problem = ""
+        self._trouble = ""
         self._stop_note = ""
         self._closing = False
         self._holding = False
@@ -106,13 +114,14 @@ class Runner:
     @property
     def state(self) -> State:
         """The state of the agent."""
-        return state_of(turn=self.busy, queued=self.queued > 0 and not self._closing, paused=self._host.paused)
+        queued = self.queued > 0 and not self._held and not self._closing
+        return state_of(turn=self.busy, queued=queued, paused=self._host.paused)
 
     @property
     def activity(self) -> str:
         """What it is doing, for people; empty for nothing."""
         if self._preparing is not None:
-            return "starting"
+            return self._trouble or "starting"
         if self._turns is None:
             return ""
         return self._turns.trouble or self._turns.state.activity
@@ -121,12 +130,17 @@ class Runner:
         """Add a prompt to the queue, and begin its turn if it may run now."""
         seq = self._store.enqueue(self._agent, text)
         self.queued += 1
-        self.advance()
+        self.let_go()
         return seq
+
+    def let_go(self) -> None:
+        """Let a queue from the store go on."""
+        self._held = False
+        self.advance()
 
     def advance(self) -> None:
         """Begin the next turn if there is one that may run now, and announce the state."""
-        if self.queued and not self._host.paused and not self._closing and not self.busy:
+        if self.queued and not self._held and not self._host.paused and not self._closing and not self.busy:
             self._stop_note = ""
             self._preparing = _task(self._prepare())
         self._changed()
@@ -143,7 +157,7 @@ class Runner:
         if self._stop_note:
             self._fetching.cancel()
         try:
-            turns = await self.engine()
+            turns = await self._engine_at_last()
             await asyncio.wait({self._fetching})
             self._problem = _problem(self._fetching)
         finally:
@@ -153,6 +167,20 @@ class Runner:
         if waiting:
             self._begin(turns, waiting[0].entry, waiting[0].text)
         self._changed()
+
+    async def _engine_at_last(self) -> Turns:
+        """Its engine; a store that cannot be read is asked again."""
+        wait_s = _STORE_FIRST_S
+        while True:
+            try:
+                turns = await self.engine()
+            except StoreError as error:
+                self._trouble = str(error)
+            else:
+                self._trouble = ""
+                return turns
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _STORE_LONGEST_S)
 
     async def _fetch(self) -> None:
         tools = self._outfit().tools
@@ -183,11 +211,25 @@ class Runner:
         """Its engine; made when it is first needed, with the history as it is stored."""
         async with self._loading:
             if self._turns is None:
-                past = history(await self._store.records(self._agent))
+                past = await self._past()
                 await self._transcript.resume()
                 totals = self.counts.totals
                 self._turns = Turns(Engine(ev.Setup(""), past, self._plan.text, totals, turn=totals.turns), self)
         return self._turns
+
+    async def _past(self) -> tuple[Message, ...]:
+        return history(await self._store.records(self._agent))
+
+    async def recover(self) -> None:
+        """Close the turn that an earlier server was in the middle of when it ended."""
+        past = await self._past()
+        said = await self._transcript.resume_cut(past)
+        self._transcript.append(cut.close(past, said, self.counts.totals.turns, self.counts.cost_last_turn_usd))
+        self._store.set_busy(self._agent, busy=False)
+
+    async def last_words(self) -> str:
+        """What its model said last."""
+        return cut.last_words(await self._past())
 
     # What its turns need (`turns.Hands`).
 
@@ -201,8 +243,11 @@ class Runner:
         """Write records to the chat and the history, and count."""
         assert self._turns is not None
         counts = self.counts
-        if any(isinstance(record, Prompted) for record in records):
-            counts = replace(counts, turn_chat_offset=self._transcript.length)
+        for record in records:
+            if isinstance(record, Prompted):
+                counts = replace(counts, turn_chat_offset=self._transcript.length)
+            if isinstance(record, Prompted | Ended):
+                self._store.set_busy(self._agent, busy=isinstance(record, Prompted))
         seq = self._transcript.append(records)
         state = self._turns.state
         counts = replace(counts, totals=state.totals, cost_last_turn_usd=state.turn_cost_usd)
@@ -211,9 +256,9 @@ class Runner:
             seq = self._store.put_stats(self._agent, stats.encode(counts))
         return seq
 
-    async def stored(self, seq: Seq) -> None:
+    async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
         """Return when everything up to this change is durable."""
-        await self._store.stored(seq)
+        await self._store.stored(seq, trouble)
 
     async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
         """Run a tool; then look whether the tools have changed by it."""

@@ -89,6 +89,7 @@ async def _serve(options: Options, voice: "_Voice") -> None:
             stack.push_async_callback(ollie.close)
             ollie.backends.get(ollie.backends.default)  # a server whose agents could not say a word does not start
             await stack.enter_async_context(_listening(ollie, options))
+        ollie.resume()
         stack.enter_context(_adopting())
         for warning in _warnings(options):
             voice.warning(warning)

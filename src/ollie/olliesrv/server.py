@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ninep import dial
 from ollie.backends.registry import Backends
@@ -14,6 +15,8 @@ from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.commands import Command, dispatch, listing
 from ollie.olliesrv.config import Config
 from ollie.olliesrv.errors import denied
+from ollie.olliesrv.lease import lease
+from ollie.olliesrv.lock import Lock
 from ollie.olliesrv.lost import LostErrors
 from ollie.olliesrv.models import Models
 from ollie.olliesrv.places import scratch_base, sweep_scratch
@@ -24,8 +27,11 @@ from ollie.olliesrv.toolclient import Settings, ToolServer, forget_secrets, sock
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
-from ollie.store.interface import Store
-from ollie.store.memory import MemoryStore
+from ollie.store.interface import StoreError
+from ollie.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from ollie.olliesrv.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -35,12 +41,13 @@ class Ollie:
 
     Args:
         services: what its objects share.
+        lock: the lease on its data directory, let go of at its end.
     """
 
     number = 0
     alive = True
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, lock: Lock) -> None:
         self.config = services.config
         self.store = services.store
         self.backends = services.backends
@@ -48,6 +55,8 @@ class Ollie:
         self.sessions = Sessions(services)
         self.stopping = asyncio.Event()
         self.lost = LostErrors()
+        self._lock = lock
+        self._waiting: list[Session] = []
         self._models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)
         self._catalog = Catalog.from_environment()
         self._closing: asyncio.Task[None] | None = None
@@ -59,7 +68,6 @@ class Ollie:
         *,
         address: str,
         yolo: bool = False,
-        store: Store | None = None,
         backends: Backends | None = None,
         profiles: Profiles | None = None,
     ) -> "Ollie":
@@ -69,13 +77,13 @@ class Ollie:
             config: the configuration.
             address: the dial string by which clients reach it.
             yolo: run tools without a sandbox.
-            store: where its state is; a store in memory when not given.
             backends: the providers of models; those of the configuration and the environment when not given.
             profiles: the ways of working; the built-in ones when not given.
 
         Raises:
             UnknownBackendError, BackendError: the backend that is asked for does not exist or cannot be used.
             PathError: one of Ollie's directories cannot be used.
+            StoreError: the store is used by another server, which the text names, or cannot be used.
         """
         place = dial.parse(address)
         directory = str(Path(place.path).parent) if isinstance(place, dial.Unix) else dial.namespace_dir()
@@ -88,21 +96,44 @@ class Ollie:
             idle_s=config.toolsrv_idle_s,
             cancel_s=config.cancel_s,
         )
+        providers = backends or Backends(os.environ, config)
+        data = paths.private_directory(paths.data_dir())
+        lock = lease(data)
+        try:
+            store = await SqliteStore.open(f"{data}/ollie.db")
+        except BaseException:
+            lock.release()
+            raise
         services = Services(
             config=config,
-            store=store or MemoryStore(),
-            backends=backends or Backends(os.environ, config),
+            store=store,
+            backends=providers,
             profiles=profiles or Profiles(),
             tools=tools,
             address=address,
             scratch=scratch_base(address),
             private=(paths.config_dir(), paths.data_dir(), paths.cache_dir(), directory),
         )
-        server = cls(services)
-        await server._find_tool_servers()
-        kept = [session.id for session in server.sessions.all()]
-        await asyncio.to_thread(sweep_scratch, services.scratch, kept)
+        server = cls(services, lock)
+        try:
+            await server._begin()
+        except BaseException:
+            await server.close()
+            raise
         return server
+
+    async def _begin(self) -> None:
+        await self.sessions.load()
+        await self._find_tool_servers()
+        await asyncio.to_thread(sweep_scratch, self.services.scratch, self.sessions.ids())
+        self._waiting = await self.sessions.unfinished()
+
+    def resume(self) -> None:
+        """Let go on what waited when an earlier server ended, if it is to; once clients and tools can come."""
+        if self.config.resume == "queue":
+            for session in self._waiting:
+                session.let_go()
+        self._waiting = []
 
     async def close(self) -> None:
         """End in order: turns, tool servers, backends, store. Idempotent; returns when nothing of it is alive."""
@@ -112,9 +143,14 @@ class Ollie:
 
     async def _close(self) -> None:
         self.stopping.set()
-        await asyncio.gather(*(session.close() for session in self.sessions.all()))
+        await asyncio.gather(*(session.close() for session in self.sessions.live()))
         await self.backends.close()
-        await self.store.close()
+        try:
+            await self.store.close()
+        except StoreError as error:
+            _log.critical("the last changes are lost: %s", error)
+        finally:
+            self._lock.release()
 
     def agent(self, agent_id: str) -> Agent | None:
         """The agent of an id, None when there is none."""
@@ -124,19 +160,24 @@ class Ollie:
 
     def tool_servers(self) -> Iterable[ToolServer]:
         """Those that have a process, or had one a moment ago."""
-        return [session.toolsrv for session in self.sessions.all() if session.toolsrv.process is not None]
+        return [session.toolsrv for session in self.sessions.live() if session.toolsrv.process is not None]
 
     async def _find_tool_servers(self) -> None:
         """Take over the tool servers that outlived an earlier server, and end those whose session is gone."""
         settings = self.services.tools
-        known = {socket_path(settings, session.id): session for session in self.sessions.all()}
+        ids = {socket_path(settings, session): session for session in self.sessions.ids()}
         for path in sockets(settings):
-            if path in known:
-                known[path].toolsrv.adopt()
-            elif (found := toolproc.listener(path)) is not None:
+            found = toolproc.listener(path)
+            if found is None:
+                continue
+            if path in ids:
+                session = await self.sessions.find(ids[path])
+                assert session is not None
+                session.toolsrv.adopt()
+            else:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
                 await toolproc.end(found, self.config.cancel_s)
-        forget_secrets(settings, (session.id for session in self.sessions.all()))
+        forget_secrets(settings, self.sessions.ids())
 
     # Its root files.
 
@@ -158,15 +199,6 @@ class Ollie:
         width = max((len(name) for name in tools), default=0)
         return "".join(f"{name:<{width}}  {_about(tool)}\n" for name, tool in tools.items()).encode()
 
-    def aliases_text(self) -> bytes:
-        """A line `id<tab>path` for each session and agent."""
-        lines = []
-        for session in self.sessions.all():
-            path = f"session/{session.name}"
-            lines.append(f"{session.id}\t{path}")
-            lines.extend(f"{agent.id}\t{path}/agent/{agent.name}" for agent in session.agents())
-        return _lines(lines)
-
     def commands_text(self) -> bytes:
         """A line for each command of `ctl`."""
         return listing(COMMANDS).encode()
@@ -187,7 +219,7 @@ class Ollie:
         """Forget what can be found out again: lists of models and of tools."""
         self._models.invalidate()
         self._catalog.invalidate()
-        await asyncio.gather(*(session.invalidate(by=None) for session in self.sessions.all()))
+        await asyncio.gather(*(session.invalidate(by=None) for session in self.sessions.live()))
 
 
 def _lines(words: Iterable[str]) -> bytes:

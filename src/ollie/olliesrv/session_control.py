@@ -6,7 +6,7 @@ from ollie.olliesrv.commands import Command
 
 if TYPE_CHECKING:
     from ollie.olliesrv.agents import Agent
-    from ollie.olliesrv.sessions import Session
+    from ollie.olliesrv.session import Session
 
 
 async def _kill(session: "Session", _argument: str, by: "Agent | None") -> str:

@@ -1,296 +1,26 @@
-"""Sessions: agents that belong together, with one tool server and one pause for all of them."""
+"""The sessions of a server: a row each, and an object for those that somebody uses.
+
+A session becomes an object when somebody walks to it, and there is one object of it at a time, as whoever holds one
+sees it change. It is held by everything that uses it: an open fid, a turn, a waiting reader, a tool server that lives.
+Besides, those that were used last are kept. When nothing holds it any more, the store lets go of what belongs to it.
+"""
 
 import asyncio
-import os
+import logging
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
 
-from msgspec.structs import replace
-
-from ollie.olliesrv import ids, subagents
+from ollie.olliesrv import ids
 from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.ceilings import covers
-from ollie.olliesrv.commands import dispatch, listing
-from ollie.olliesrv.errors import RefusedError, denied, gone
-from ollie.olliesrv.outfit import Outfit
-from ollie.olliesrv.places import Scratch, working_directory
+from ollie.olliesrv.errors import RefusedError, denied
+from ollie.olliesrv.places import working_directory
 from ollie.olliesrv.services import Services
-from ollie.olliesrv.session_control import COMMANDS
-from ollie.olliesrv.toolclient import ToolServer
-from ollie.protocol import paths
-from ollie.store.interface import AgentRow, SessionRow
+from ollie.olliesrv.session import Session
+from ollie.store.interface import Seq, SessionRow, StoreError
 
-_T = TypeVar("_T")
-
-
-class Session:
-    """A session.
-
-    Args:
-        row: the session as it is stored.
-        sessions: where it is found.
-        services: what the server has.
-    """
-
-    AGENT_KEYS = ("name", "cwd", "agent", "model", "backend", "prompt")
-
-    def __init__(self, row: SessionRow, sessions: "Sessions", services: Services) -> None:
-        self.alive = True
-        self.row = row
-        self._sessions = sessions
-        self._services = services
-        self._store = services.store
-        self._scratch = Scratch(services.scratch, row.id)
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.toolsrv = ToolServer(row.id, self.directory, services.tools)
-        self._agents: dict[str, Agent] = {}
-        self._names: dict[str, Agent] = {}
-        for agent in services.store.agents(row.id):
-            self._add(Agent(agent, self, services))
-            if self._scratch.is_at(agent.cwd):
-                self._scratch.path()  # it was empty, or lost with all that was temporary
-
-    @property
-    def gone(self) -> bool:
-        """Whether it was killed."""
-        return not self.alive
-
-    @property
-    def number(self) -> int:
-        """Its object number."""
-        return self.row.number
-
-    @property
-    def id(self) -> str:
-        """Its id, a UUIDv7."""
-        return self.row.id
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.row.name
-
-    @property
-    def cwd(self) -> str:
-        """The working directory of agents that name none, resolved; empty when it has none."""
-        return self.row.cwd
-
-    @property
-    def paused(self) -> bool:
-        """Whether its agents hold their queues."""
-        return self.row.paused
-
-    def directory(self) -> str:
-        """Its working directory, or else its scratch directory, made when first asked for."""
-        return self.cwd or self._scratch.path()
-
-    # Its agents.
-
-    def find_agent(self, key: str) -> Agent | None:
-        """The agent of a name or an id."""
-        return self._names.get(key) or self._agents.get(key)
-
-    def agent_names(self) -> Iterable[tuple[str, Agent]]:
-        """Its agents with their names, in order of creation."""
-        return [(agent.name, agent) for agent in self._agents.values()]
-
-    def agents(self) -> list[Agent]:
-        """Its agents, in order of creation."""
-        return list(self._agents.values())
-
-    async def create_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
-        """Make an agent; it is stored when this returns.
-
-        Args:
-            fields: `name cwd agent model backend`, all optional; others are not looked at.
-            by: who asks. What an agent makes has at most its own bound, and works in its directory unless told.
-
-        Raises:
-            RefusedError: `agent exists: …`, a bad name, directory, profile, model or backend; `permission denied`.
-        """
-        self._permit_agent(by)
-        if len(self._agents) >= self._services.config.max_agents:
-            raise RefusedError(f"session has {len(self._agents)} agents already (max_agents): {self.name}")
-        number = self._store.next_number()
-        base = AgentRow(
-            id=ids.new_id(),
-            number=number,
-            session=self.id,
-            name=self._free_name(fields.get("name", ""), fields.get("agent", ""), number),
-            cwd=by.cwd if by is not None else "",
-            profile=self._services.config.profile,
-            settings=_inherited(by),
-            ceiling=b"",
-            parent=by.id if by is not None else "",
-            created_at=time.time(),
-        )
-        row = self._dressed(base, fields, by)
-        seq = self._store.put_agent(row)
-        agent = Agent(row, self, self._services)
-        self._add(agent)
-        await self._store.stored(seq)
-        return agent
-
-    def new_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> AsyncGenerator[bytes, None]:
-        """`agent/new` written and then read: the id of a new agent, or the reply of a sub-agent."""
-        return subagents.request(self, fields, by=by)
-
-    async def start_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
-        """`agent/new` written only: makes the agent, and with a prompt runs it detached."""
-        return await subagents.detached(self, fields, by=by)
-
-    def rename_agent(self, agent: Agent, name: str) -> None:
-        """Find an agent under another name from now on."""
-        if self._names.get(name) is agent:
-            return
-        self._free_name(name, "", 0)
-        del self._names[agent.name]
-        self._names[name] = agent
-
-    def forget_agent(self, agent: Agent) -> None:
-        """An agent was killed."""
-        del self._agents[agent.id]
-        del self._names[agent.name]
-
-    def later(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Do something to its end, whoever waits for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    # What is done to it.
-
-    async def command(self, text: str, *, by: Agent | None) -> str:
-        """Carry out one command of `ctl`; its response, which ends in a newline unless it is empty."""
-        self._permit(by)
-        return await dispatch(COMMANDS, self, text, by)
-
-    async def rename(self, name: str, *, by: Agent | None) -> None:
-        """Give it another name; durable when this returns."""
-        self._permit(by)
-        self._sessions.rename(self, name)
-        self.row = replace(self.row, name=name)
-        await self._store.stored(self._store.put_session(self.row))
-
-    async def pause(self, *, paused: bool, by: Agent | None) -> None:
-        """Hold the queues of its agents, or let them go on; turns that run are not touched."""
-        self._permit(by)
-        self.row = replace(self.row, paused=paused)
-        seq = self._store.put_session(self.row)
-        for agent in self.agents():
-            agent.runner.advance()
-        await self._store.stored(seq)
-
-    async def save(self, *, by: Agent | None) -> None:
-        """Return when everything so far is durable."""
-        self._permit(by)
-        await self._store.stored(self._store.put_session(self.row))
-
-    async def invalidate(self, *, by: Agent | None) -> None:
-        """Have its tool server read the tools again."""
-        self._permit(by)
-        await self.toolsrv.invalidate()
-
-    async def kill(self, *, by: Agent | None) -> None:
-        """Remove it with its agents and its tool server. When this returns nothing of it is alive."""
-        self._permit(by)
-        self.alive = False
-        await asyncio.shield(self.later(self._kill()))
-
-    async def close(self) -> None:
-        """The server ends: end what runs, forget nothing."""
-        await asyncio.gather(*(agent.close() for agent in self.agents()))
-        await self.toolsrv.close()
-        self._scratch.release()
-
-    async def _kill(self) -> None:
-        self._sessions.forget(self)
-        await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()))
-        await self.toolsrv.close()
-        await asyncio.to_thread(self._scratch.remove)
-        await self._store.stored(self._store.drop_session(self.id))
-
-    # What its files show.
-
-    def env_text(self) -> bytes:
-        """The environment of the session, `NAME=value` a line."""
-        values = {
-            "OLLIE_SESSION_ID": self.id,
-            "OLLIE_ADDRESS": self._services.address,
-            "OLLIE_CFG_PATH": paths.config_dir(),
-            "OLLIE_DATA_PATH": paths.data_dir(),
-            "OLLIE_CACHE_PATH": paths.cache_dir(),
-            **{f"OLLIE_{kind.upper()}_PATH": os.pathsep.join(paths.search_path(kind)) for kind in _KINDS},
-        }
-        return "".join(f"{name}={value}\n" for name, value in values.items()).encode()
-
-    def paused_text(self) -> bytes:
-        """`true` or `false`."""
-        return b"true\n" if self.paused else b"false\n"
-
-    def id_text(self) -> bytes:
-        """Its id with a newline."""
-        return f"{self.id}\n".encode()
-
-    def name_text(self) -> bytes:
-        """Its name with a newline."""
-        return f"{self.name}\n".encode()
-
-    def commands_text(self) -> bytes:
-        """A line for each command of `ctl`."""
-        return listing(COMMANDS).encode()
-
-    def agent_index_text(self) -> bytes:
-        """A line for each agent: id, name, state, profile, backend, model, cwd."""
-        return b"".join(_index_line(agent) for agent in self.agents())
-
-    # Making an agent.
-
-    def _add(self, agent: Agent) -> None:
-        self._agents[agent.id] = agent
-        self._names[agent.name] = agent
-
-    def _free_name(self, name: str, profile: str, number: int) -> str:
-        """A name that is allowed and free; made from the profile and the number when none is given."""
-        if not name:
-            stem = f"{profile or self._services.config.profile}-{number}"
-            return stem if stem not in self._names else ids.new_id()[-12:]
-        if ids.check_name(name) in self._names:
-            raise RefusedError(f"agent exists: {name}")
-        return name
-
-    def _dressed(self, base: AgentRow, fields: Mapping[str, str], by: Agent | None) -> AgentRow:
-        """The row of a new agent with its settings and its bound."""
-        outfit = Outfit(base, self._services)
-        pairs = {key: fields[key] for key in ("agent", "backend", "model") if fields.get(key)}
-        cwd = fields.get("cwd") or base.cwd or self.directory()
-        try:
-            directory = working_directory(cwd, self._services.private)
-        except RefusedError:
-            if by is not None:
-                raise denied() from None  # of directories outside its bound an agent learns nothing
-            raise
-        row = replace(outfit.changed(pairs), cwd=directory)
-        bounded = Outfit(Outfit(row, self._services).bounded(), self._services)
-        if by is not None and not covers(by.ceiling, bounded.ceiling):
-            raise denied()
-        return bounded.row
-
-    def _permit(self, by: Agent | None) -> None:
-        """Only the owner commands a session."""
-        if not self.alive:
-            raise gone()
-        if by is not None:
-            raise denied()
-
-    def _permit_agent(self, by: Agent | None) -> None:
-        """Its own agents may make others in it."""
-        if not self.alive:
-            raise gone()
-        if by is not None and (by.session is not self or not by.alive):
-            raise denied()
+_log = logging.getLogger(__name__)
 
 
 class Sessions:
@@ -305,27 +35,66 @@ class Sessions:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._store = services.store
-        self._sessions: dict[str, Session] = {}
-        self._names: dict[str, Session] = {}
-        for row in services.store.sessions():
-            self._add(Session(row, self, services))
+        self._rows: dict[str, SessionRow] = {}
+        self._names: dict[str, str] = {}
+        self._live: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+        self._recent: OrderedDict[str, Session] = OrderedDict()
+        self._opening: dict[str, asyncio.Task[Session]] = {}
 
-    def find(self, key: str) -> Session | None:
-        """The session of a name or an id."""
-        return self._names.get(key) or self._sessions.get(key)
+    async def load(self) -> None:
+        """Learn which sessions there are; once, before anything else."""
+        for row in await self._store.sessions():
+            self._rows[row.id] = row
+            self._names[row.name] = row.id
 
-    def names(self) -> Iterable[tuple[str, Session]]:
-        """The sessions with their names, in order of creation."""
-        return [(session.name, session) for session in self._sessions.values()]
+    # Finding them.
 
-    def all(self) -> list[Session]:
-        """The sessions, in order of creation."""
-        return list(self._sessions.values())
+    async def find(self, key: str) -> Session | None:
+        """The session of a name or an id.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        row = self._rows.get(self._names.get(key, key))
+        if row is None:
+            return None
+        session = self._live.get(row.id)
+        if session is None:
+            session = await asyncio.shield(self._opening.get(row.id) or self._open(row.id))
+        self._used(session)
+        return session
+
+    def names(self) -> Iterable[tuple[str, SessionRow]]:
+        """The sessions with their names, in order of creation; enough of each to list it."""
+        return [(row.name, row) for row in self._rows.values()]
+
+    def ids(self) -> Iterable[str]:
+        """The ids of all sessions, in order of creation."""
+        return list(self._rows)
+
+    def live(self) -> list[Session]:
+        """The sessions that are in memory, in order of creation."""
+        return sorted(self._live.values(), key=lambda session: session.number)
 
     def agent(self, agent_id: str) -> Agent | None:
-        """The agent of an id, in whatever session."""
-        found = (session.find_agent(agent_id) for session in self._sessions.values())
+        """The agent of an id, in whatever session that is in memory."""
+        found = (session.find_agent(agent_id) for session in self.live())
         return next((agent for agent in found if agent is not None and agent.id == agent_id), None)
+
+    async def unfinished(self) -> list[Session]:
+        """The sessions in which something was cut, which is closed now, or waits; none that cannot be read."""
+        sessions = []
+        for session_id in await self._store.unfinished():
+            try:
+                session = await self.find(session_id)
+            except StoreError as error:
+                _log.error("session %s: %s", self._rows[session_id].name, error)
+            else:
+                assert session is not None
+                sessions.append(session)
+        return sessions
+
+    # Changing them.
 
     async def create(self, *, name: str = "", remote: str = "", cwd: str = "", by: Agent | None) -> Session:
         """Make a session; it is stored when this returns. The owner's alone.
@@ -339,58 +108,102 @@ class Sessions:
             raise RefusedError(f"remote sessions are not built yet: {remote}")
         if not name:
             raise RefusedError("name missing: name=X [cwd=Z]")
-        self._check_free(name)
+        self.check_free(name)
         directory = working_directory(cwd, self._services.private) if cwd else ""
         row = SessionRow(
             id=ids.new_id(), number=self._store.next_number(), name=name, cwd=directory, created_at=time.time()
         )
-        seq = self._store.put_session(row)
-        session = Session(row, self, self._services)
+        seq = self.put(row)
+        session = Session(row, (), self, self._services)
         self._add(session)
+        self._used(session)
         await self._store.stored(seq)
         return session
 
-    def rename(self, session: Session, name: str) -> None:
-        """Find a session under another name from now on."""
-        if self._names.get(name) is session:
-            return
-        self._check_free(name)
-        del self._names[session.name]
-        self._names[name] = session
+    def put(self, row: SessionRow) -> Seq:
+        """Note what is new of a session."""
+        old = self._rows.get(row.id)
+        if old is not None:
+            del self._names[old.name]
+        self._rows[row.id] = row
+        self._names[row.name] = row.id
+        return self._store.put_session(row)
+
+    def check_free(self, name: str, session: Session | None = None) -> None:
+        """Raise `session exists: …` when a name is taken by another session, and when it is no name."""
+        if self._names.get(ids.check_name(name)) not in {None, session.id if session else None}:
+            raise RefusedError(f"session exists: {name}")
 
     def forget(self, session: Session) -> None:
         """A session was killed."""
-        del self._sessions[session.id]
-        del self._names[session.name]
+        del self._names[self._rows.pop(session.id).name]
+        del self._live[session.id]
+        self._recent.pop(session.id, None)
 
-    def index_text(self) -> bytes:
+    # Lists of all of them.
+
+    async def index_text(self) -> bytes:
         """A line for each session: id, name, how many agents, paused, remote, cwd."""
+        counts = Counter(member.session for member in await self._store.members())
+        agents = {**counts, **{session.id: len(session.agents()) for session in self.live()}}
         lines = (
-            (s.id, s.name, str(len(s.agents())), str(s.paused).lower(), "", s.cwd) for s in self._sessions.values()
+            (row.id, row.name, str(agents.get(row.id, 0)), str(row.paused).lower(), "", row.cwd)
+            for row in self._rows.values()
         )
         return "".join("\t".join(line) + "\n" for line in lines).encode()
 
+    async def aliases_text(self) -> bytes:
+        """A line `id<tab>path` for each session and agent."""
+        agents: dict[str, list[tuple[str, str]]] = {}
+        for member in await self._store.members():
+            agents.setdefault(member.session, []).append((member.id, member.name))
+        agents |= {session.id: [(agent.id, agent.name) for agent in session.agents()] for session in self.live()}
+        lines = []
+        for row in self._rows.values():
+            path = f"session/{row.name}"
+            lines.append(f"{row.id}\t{path}\n")
+            lines.extend(f"{agent}\t{path}/agent/{name}\n" for agent, name in agents.get(row.id, ()))
+        return "".join(lines).encode()
+
+    # In memory.
+
+    def _open(self, session_id: str) -> asyncio.Task[Session]:
+        task = asyncio.get_running_loop().create_task(self._opened(session_id))
+        self._opening[session_id] = task
+        task.add_done_callback(lambda _: self._opening.pop(session_id))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        return task
+
+    async def _opened(self, session_id: str) -> Session:
+        try:
+            agents = await self._store.open_session(session_id)
+            session = Session(self._rows[session_id], agents, self, self._services)
+            await session.recover()
+        except BaseException:
+            self._store.release_session(session_id)
+            raise
+        self._add(session)
+        return session
+
     def _add(self, session: Session) -> None:
-        self._sessions[session.id] = session
-        self._names[session.name] = session
+        self._live[session.id] = session
+        loop = asyncio.get_running_loop()
+        weakref.finalize(session, _call_soon, loop, self._collected, session.id).atexit = False
 
-    def _check_free(self, name: str) -> None:
-        if ids.check_name(name) in self._names:
-            raise RefusedError(f"session exists: {name}")
+    def _collected(self, session_id: str) -> None:
+        """An object is gone; another of the same session may have been made since."""
+        if session_id not in self._live and session_id not in self._opening:
+            self._store.release_session(session_id)
 
-
-_KINDS = ("tools", "agents", "skills")
-
-
-def _inherited(by: Agent | None) -> dict[str, Any]:
-    """The settings that bind what an agent makes as they bind itself."""
-    if by is None:
-        return {}
-    kept = {key: by.row.settings[key] for key in ("sandbox",) if key in by.row.settings}
-    return {**kept, **({"max_cost_usd": by.ceiling.max_cost_usd} if by.ceiling.max_cost_usd else {})}
+    def _used(self, session: Session) -> None:
+        """Keep it for a while; not that which was used longest ago."""
+        self._recent[session.id] = session
+        self._recent.move_to_end(session.id)
+        while len(self._recent) > self._services.config.open_sessions:
+            self._recent.popitem(last=False)
 
 
-def _index_line(agent: Agent) -> bytes:
-    outfit = agent.outfit
-    words = (agent.id, agent.name, agent.state, agent.row.profile, outfit.backend_name, outfit.model, agent.cwd)
-    return ("\t".join(words) + "\n").encode()
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[str], None], session_id: str) -> None:
+    """Call something in the loop; objects are collected in whatever thread runs then."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback, session_id)

@@ -11,6 +11,9 @@ it is `paused` if its session is, else `idle`. Changes are counted; the number o
   delivery to it, or the state is another than the one delivered.
 * And else it gets the next change.
 
+Deliveries are not stored. An agent that is new in memory, after a restart or because nobody had used it for long,
+counts as one whose last turn has ended just now, if it ever had one: a script that waits for that end goes on.
+
 What was delivered to a uname is noted when the reply was sent, not when it was made: a reader that went away
 in between has not seen it. `States` adds the waiting. Nothing here polls, and a reader costs nothing while it waits.
 """
@@ -56,11 +59,16 @@ class Change:
 
 
 class Changes:
-    """The changes of one agent's state, the last 256 of them, and what each uname was given last."""
+    """The changes of one agent's state, the last 256 of them, and what each uname was given last.
 
-    def __init__(self, state: State = State.IDLE) -> None:
-        self._ring: deque[Change] = deque([Change(0, state)], _RING)
-        self._turn_end = 0
+    Args:
+        state: the present one.
+        ended: whether it has had a turn.
+    """
+
+    def __init__(self, state: State = State.IDLE, *, ended: bool = False) -> None:
+        self._ring: deque[Change] = deque([Change(int(ended), state)], _RING)
+        self._turn_end = int(ended)
         self._delivered: OrderedDict[str, Change] = OrderedDict()
 
     @property
@@ -149,8 +157,8 @@ class Bell:
 class States:
     """The state of an agent, and waiting for it."""
 
-    def __init__(self, state: State = State.IDLE) -> None:
-        self.changes = Changes(state)
+    def __init__(self, state: State = State.IDLE, *, ended: bool = False) -> None:
+        self.changes = Changes(state, ended=ended)
         self.bell = Bell()
         self.over = False
 

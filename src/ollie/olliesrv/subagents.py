@@ -10,7 +10,7 @@ from ollie.olliesrv.errors import RefusedError
 if TYPE_CHECKING:
     from ollie.engine.events import TurnEnded
     from ollie.olliesrv.agents import Agent
-    from ollie.olliesrv.sessions import Session
+    from ollie.olliesrv.session import Session
 
 _FINE = frozenset({Reason.answered, Reason.question})
 
@@ -30,10 +30,11 @@ async def request(session: "Session", fields: Mapping[str, str], *, by: "Agent |
         RefusedError: why it cannot be made; or, behind the reply as far as it came, why its turn ended early.
     """
     prompt = fields.get("prompt", "")
-    agent = await session.create_agent(fields, by=by)
     if not prompt:
+        agent = await session.create_agent(fields, by=by)
         yield f"{agent.id}\n".encode()
         return
+    agent, _ = session.make_agent(fields, by=by, temporary=not fields.get("name"))
     over = agent.turn_end()
     try:
         await agent.prompt(prompt.encode(), by=None)
@@ -57,11 +58,16 @@ async def detached(session: "Session", fields: Mapping[str, str], *, by: "Agent 
     return agent
 
 
+def tell(by: "Agent", agent: "Agent", words: str) -> None:
+    """Write into the chat of an agent what its sub-agent had said when it was interrupted."""
+    by.note(f"the sub-agent {agent.name} was interrupted; it had said: {words}")
+
+
 async def _interrupt(agent: "Agent", over: "asyncio.Future[TurnEnded]", by: "Agent | None", *, named: bool) -> None:
     if agent.alive:
         await agent.stop(by=None)
         if by is not None and over.done() and not over.exception() and over.result().reply:
-            by.note(f"the sub-agent {agent.name} was interrupted; it had said: {over.result().reply}")
+            tell(by, agent, over.result().reply)
         if not named:
             await _remove(agent)
     over.cancel()

@@ -84,7 +84,8 @@ class ToolServer:
     """
 
     def __init__(self, session: str, cwd: Callable[[], str], settings: Settings) -> None:
-        self.process: Process | None = None
+        self._process: Process | None = None
+        self._pidfd: int | None = None
         self._session = session
         self._cwd = cwd
         self._settings = settings
@@ -99,6 +100,11 @@ class ToolServer:
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
+    def process(self) -> "Process | None":
+        """Its process; None when none was started or found, or it has ended."""
+        return self._process
+
+    @property
     def pid(self) -> int | None:
         """Its process id, None when none was started or found."""
         return self.process.pid if self.process else None
@@ -110,8 +116,21 @@ class ToolServer:
 
     def adopt(self) -> bool:
         """Look for a tool server that outlived an earlier one of ours; whether there is one."""
-        self.process = toolproc.listener(self._socket)
+        self._found(toolproc.listener(self._socket))
         return self.process is not None
+
+    def _found(self, process: "Process | None") -> None:
+        """Note which process it is. While it lives the loop looks for its end, and so keeps this object."""
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        self._process, self._pidfd = process, None
+        if process is not None:
+            self._pidfd = toolproc.pidfd(process)
+            if self._pidfd is None:
+                self._process = None
+            else:
+                asyncio.get_running_loop().add_reader(self._pidfd, self._found, None)
 
     # A connection is held while somebody uses it.
 
@@ -228,12 +247,13 @@ class ToolServer:
             self._disconnect()
 
     async def _open(self, *, start: bool) -> Client:
-        self.process = toolproc.listener(self._socket)
-        if self.process is not None:
+        found = toolproc.listener(self._socket)
+        self._found(found)
+        if found is not None:
             try:
                 return await self._connect()
             except (NinepError, OSError) as error:
-                _log.warning("ending the tool server %d: it does not take us: %s", self.process.pid, error)
+                _log.warning("ending the tool server %d: it does not take us: %s", found.pid, error)
             await self._end()
         if not start:
             raise RefusedError("no tool server runs")
@@ -258,13 +278,13 @@ class ToolServer:
         environ = {name: value for name, value in os.environ.items() if name != "OLLIE_BROKER_FD"}
         environ["OLLIE_ADDRESS"] = settings.address
         self._child = await toolproc.start(options, toolproc.secret(self._secret), environ, settings.start_s)
-        self.process = toolproc.listener(self._socket)
+        self._found(toolproc.listener(self._socket))
 
     async def _end(self) -> None:
         self._disconnect()
         if self.process is not None:
             await toolproc.end(self.process, self._settings.cancel_s)
-            self.process = None
+            self._found(None)
         if self._child is not None:
             await self._child.wait()
             self._child = None

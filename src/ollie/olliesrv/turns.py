@@ -14,7 +14,7 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -29,8 +29,6 @@ from ollie.store.interface import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_STORE_FIRST_S = 1.0
-_STORE_LONGEST_S = 30.0
 
 
 class Hands(Protocol):
@@ -44,8 +42,8 @@ class Hands(Protocol):
         """Write records to the chat and the history."""
         ...
 
-    async def stored(self, seq: Seq) -> None:
-        """Return when everything up to this change is durable."""
+    async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
+        """Return when everything up to this change is durable, however often that fails; `trouble` is told."""
         ...
 
     async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
@@ -206,19 +204,13 @@ class Turns:
         task.add_done_callback(self._barriers.discard)
 
     async def _pass(self, number: int, seq: Seq) -> None:
-        """Wait until a change is durable. A store that cannot write, as on a full disk, is asked again and again."""
-        wait_s = _STORE_FIRST_S
-        while True:
-            try:
-                await self._hands.stored(seq)
-            except StoreError as error:
-                self.trouble = str(error)
-            else:
-                self.trouble = ""
-                self.feed(ev.Stored(number))
-                return
-            await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, _STORE_LONGEST_S)
+        """Wait until a change is durable. A store that cannot write, as on a full disk, tries again by itself."""
+        await self._hands.stored(seq, self._in_trouble)
+        self.trouble = ""
+        self.feed(ev.Stored(number))
+
+    def _in_trouble(self, error: StoreError) -> None:
+        self.trouble = str(error)
 
     def _set_timer(self, effect: ev.SetTimer) -> None:
         if old := self._timers.pop(effect.timer, None):

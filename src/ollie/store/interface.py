@@ -1,14 +1,16 @@
 """What must survive, and the one interface to it.
 
-A change (`put_…`, `append_…`, `drop_…`, `enqueue`, `dequeue`) returns at once with a sequence number and is seen by
-every read that follows. It is durable when `stored` of its number, or of any later one, has returned. Changes are
-stored in the order in which they were made, and those made without an `await` between them are stored together or not
-at all: so "take a prompt from the queue and write it into the history" needs no transaction of its own.
+A change (`put_…`, `set_…`, `append_…`, `clear_…`, `drop_…`, `enqueue`, `dequeue`) returns at once with a sequence
+number and is seen by every read that follows. It is durable when `stored` of its number, or of any later one, has
+returned. Changes are stored in the order in which they were made, and those made without an `await` between them are
+stored together or not at all: so "take a prompt from the queue and write it into the history" needs no transaction of
+its own. A change that could not be stored is kept, and stored as soon as it can be.
 
-Lookups are synchronous and short. What can be long, a history or a range of a chat, is asynchronous.
+What belongs to an agent is in memory from `open_session` (or `put_agent`) to `release_session`. Only then it may be
+asked for or changed, and lookups are synchronous. What can be long, a history or a range of a chat, is asynchronous.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NewType, Protocol
 
@@ -67,6 +69,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
         settings: what was set for it alone, by key of `cfg`.
         ceiling: its upper bound, encoded; opaque to the store.
         parent: the id of the agent that made it, or empty.
+        temporary: it lives as long as the request that made it.
         created_at: seconds since the epoch.
     """
 
@@ -79,7 +82,16 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Setting]
     ceiling: bytes
     parent: str = ""
+    temporary: bool = False
     created_at: float = 0.0
+
+
+class Member(msgspec.Struct, frozen=True):
+    """An agent in a list of many: the id of its session, its own, and its name."""
+
+    session: str
+    id: str
+    name: str
 
 
 class Queued(msgspec.Struct, frozen=True):
@@ -96,12 +108,20 @@ class Store(Protocol):
         """A number for a new object, greater than every one given before, also before a restart."""
         ...
 
-    async def stored(self, seq: Seq) -> None:
-        """Return when everything up to this change is durable; raise `StoreError` when it cannot be made so."""
+    async def stored(self, seq: Seq, trouble: Callable[[StoreError], None] | None = None) -> None:
+        """Return when everything up to this change is durable.
+
+        Args:
+            seq: the number of the change.
+            trouble: told of each attempt that fails; the wait goes on. Without it the first failure is raised.
+
+        Raises:
+            StoreError: it could not be stored; it is kept and tried again.
+        """
         ...
 
     async def close(self) -> None:
-        """Make everything durable and let go of the files."""
+        """Make everything durable and let go of the files; raise `StoreError` when something could not be stored."""
         ...
 
     # Sessions and agents.
@@ -114,8 +134,24 @@ class Store(Protocol):
         """Forget a session with all its agents."""
         ...
 
-    def sessions(self) -> list[SessionRow]:
-        """Every session, in order of creation."""
+    async def sessions(self) -> list[SessionRow]:
+        """Every session as it is stored, in order of creation."""
+        ...
+
+    async def members(self) -> list[Member]:
+        """Every agent as it is stored, in order of creation; of an open session it may be out of date."""
+        ...
+
+    async def unfinished(self) -> list[str]:
+        """The ids of sessions with an agent that is busy, has a queue, or is temporary, as they are stored."""
+        ...
+
+    async def open_session(self, session: str) -> list[AgentRow]:
+        """Bring what belongs to a session's agents into memory; the agents, in order of creation."""
+        ...
+
+    def release_session(self, session: str) -> None:
+        """Let go of what belongs to a session's agents, as soon as all of it is durable; it may be opened meanwhile."""
         ...
 
     def put_agent(self, row: AgentRow) -> Seq:
@@ -124,10 +160,6 @@ class Store(Protocol):
 
     def drop_agent(self, agent: str) -> Seq:
         """Forget an agent with its history, logs, queue, plan and counts."""
-        ...
-
-    def agents(self, session: str) -> list[AgentRow]:
-        """Every agent of a session, in order of creation."""
         ...
 
     # What belongs to an agent.
@@ -182,4 +214,12 @@ class Store(Protocol):
 
     def stats(self, agent: str) -> bytes:
         """An agent's counts, empty when there are none yet."""
+        ...
+
+    def set_busy(self, agent: str, *, busy: bool) -> Seq:
+        """Note that a turn has begun, or that it has ended."""
+        ...
+
+    def busy(self, agent: str) -> bool:
+        """Whether a turn has begun and has not ended: after a restart, whether it was cut."""
         ...

@@ -58,14 +58,16 @@ agent: Final = Table(
     Column("settings", LargeBinary, nullable=False),
     Column("ceiling", LargeBinary, nullable=False),
     Column("parent", Text, nullable=False),
+    Column("temporary", Boolean, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("busy", Boolean, nullable=False, default=False),
     Column("plan", LargeBinary, nullable=False, default=b""),
     Column("stats", LargeBinary, nullable=False, default=b""),
     Index("agent_session", "session"),
 )
+"""`busy`: a turn has begun and has not ended. `temporary`: it lives as long as the request that made it."""
 Index("agent_busy", agent.c.session, sqlite_where=agent.c.busy)
-"""`busy`: a turn had begun and had not ended."""
+Index("agent_temporary", agent.c.session, sqlite_where=agent.c.temporary)
 
 record: Final = Table(
     "record",

@@ -1,11 +1,14 @@
 """A store in one SQLite database, through SQLAlchemy Core.
 
 Changes go to `writer.py`, which commits them in groups. What belongs to the agents of a session is read when the
-session is opened, in one visit of the reading thread, and kept on a `Shelf` each until the session is released: a
+session is opened, in one visit of a reading thread, and kept on a `Shelf` each until the session is released: a
 session that nobody uses costs a row on the disk and nothing else. Nothing here waits for the disk in the event loop.
 
 The database is in WAL mode with `synchronous=FULL`: a commit that was answered survives power loss, and readers never
 wait for the writer. Reads are single statements, so that checkpoints always proceed.
+
+No read waits for a write: what is not durable yet is in memory, and a session is only forgotten there when all of it
+is. So a disk that is full makes nothing unreadable.
 """
 
 import asyncio
@@ -15,11 +18,13 @@ from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy.exc import SQLAlchemyError
 
 from ollie.store import statements as sql
-from ollie.store.interface import AgentRow, LogName, Queued, Seq, SessionRow
-from ollie.store.shelf import Shelf, Tail
-from ollie.store.writer import Batch, Writer
+from ollie.store.database import open_database
+from ollie.store.interface import AgentRow, LogName, Member, Queued, Seq, SessionRow, StoreError
+from ollie.store.shelf import Records, Shelf, Tail
+from ollie.store.writer import Batch, Trouble, Writer
 
 _T = TypeVar("_T")
 
@@ -35,14 +40,24 @@ class SqliteStore:
         self._engine = engine
         self._batch = Batch(sql.ORDER)
         self._shelves: dict[str, Shelf] = {}
-        self._members: dict[str, list[str]] = {}  # agents of the open sessions
-        self._grown: dict[Tail, tuple[int, LogName]] = {}  # since they were gathered last
-        self._gathered: list[Tail] = []
+        self._members: dict[str, list[str]] = {}  # the agents of the sessions that are open
+        self._leaving: dict[str, Seq] = {}  # sessions that are released when this is durable
+        self._grown: dict[Tail | Records, dict[str, Any]] = {}  # since they were gathered last: and whose they are
+        self._gathered: list[Tail | Records] = []
         self._readers = ThreadPoolExecutor(2, "store-reader")
         self._writer = Writer(engine, self._gather, self._written)
         with engine.connect() as connection:
             self._number = sql.last_number(connection, "object")
             self._entry = sql.last_entry(connection)
+
+    @classmethod
+    async def open(cls, path: str) -> "SqliteStore":
+        """The store in a file, which is made or brought up to date if need be.
+
+        Raises:
+            StoreError: it cannot be opened, is damaged, or is of a later version.
+        """
+        return await asyncio.to_thread(lambda: cls(open_database(path)))
 
     def next_number(self) -> int:
         """A number for a new object."""
@@ -50,17 +65,16 @@ class SqliteStore:
         self._change(sql.COUNT, name="object", value=self._number)
         return self._number
 
-    async def stored(self, seq: Seq) -> None:
+    async def stored(self, seq: Seq, trouble: Trouble | None = None) -> None:
         """Return when everything up to this change is durable."""
-        await self._writer.stored(seq)
+        await self._writer.stored(seq, trouble)
 
     async def close(self) -> None:
         """Make everything durable and let go of the file."""
         try:
             await self._writer.close()
         finally:
-            self._readers.shutdown()
-            self._engine.dispose()
+            await asyncio.to_thread(self._end)
 
     # Sessions and agents.
 
@@ -68,22 +82,29 @@ class SqliteStore:
         """Every session, in order of creation."""
         return await self._read(sql.sessions)
 
+    async def members(self) -> list[Member]:
+        """Every agent, in order of creation."""
+        return await self._read(sql.members)
+
     async def unfinished(self) -> list[str]:
         """The sessions in which something was cut or waits."""
         return await self._read(sql.unfinished)
 
     async def open_session(self, session: str) -> list[AgentRow]:
         """Bring what belongs to a session's agents into memory."""
-        found = await self._read(lambda connection: sql.agents(connection, session))
-        self._members[session] = [row.id for row, _ in found]
-        self._shelves.update((row.id, shelf) for row, shelf in found)
-        return [row for row, _ in found]
+        if session not in self._members:
+            found = await self._read(lambda connection: sql.shelves(connection, session))
+            if session not in self._members:
+                self._members[session] = [shelf.row.id for shelf in found]
+                self._shelves.update((shelf.row.id, shelf) for shelf in found)
+        self._leaving.pop(session, None)
+        return [self._shelves[agent].row for agent in self._members[session]]
 
-    async def release_session(self, session: str) -> None:
-        """Let go of what belongs to a session's agents."""
-        await self.stored(self._writer.changed)
-        for agent in self._members.pop(session, ()):
-            del self._shelves[agent]
+    def release_session(self, session: str) -> None:
+        """Let go of what belongs to a session's agents, as soon as all of it is durable."""
+        if session in self._members:
+            self._leaving[session] = self._writer.changed
+            self._let_go()
 
     def put_session(self, row: SessionRow) -> Seq:
         """Create or replace a session."""
@@ -92,50 +113,54 @@ class SqliteStore:
 
     def drop_session(self, session: str) -> Seq:
         """Forget a session with all its agents."""
-        for agent in list(self._members.pop(session, ())):
+        for agent in self._members.pop(session, ()):
             self._forget(agent)
+        self._leaving.pop(session, None)
         return self._change(sql.DROP_SESSION, of=session)
 
     def put_agent(self, row: AgentRow) -> Seq:
         """Create or replace an agent."""
-        if row.id not in self._shelves:
-            self._shelves[row.id] = Shelf(row.number)
+        shelf = self._shelves.get(row.id)
+        if shelf is None:
+            self._shelves[row.id] = Shelf(row)
             self._members[row.session].append(row.id)
+        else:
+            shelf.row = row
         values = msgspec.structs.asdict(row) | {"settings": msgspec.json.encode(row.settings)}
         return self._change(sql.PUT_AGENT, **values, busy=False, plan=b"", stats=b"")
 
     def drop_agent(self, agent: str) -> Seq:
         """Forget an agent and what belongs to it."""
-        for members in self._members.values():
-            if agent in members:
-                members.remove(agent)
-        return self._change(sql.DROP_AGENT, of=self._forget(agent))
+        row = self._forget(agent)
+        self._members[row.session].remove(agent)
+        return self._change(sql.DROP_AGENT, of=row.number)
 
     # What belongs to an agent.
 
     def append_records(self, agent: str, records: Sequence[bytes]) -> Seq:
         """Add to an agent's history."""
         shelf = self._shelves[agent]
-        for data in records:
-            self._change(sql.PUT_RECORD, agent=shelf.number, position=shelf.position, data=data)
-            shelf.position += 1
-        return self._writer.changed
+        shelf.records.append(records)
+        self._grown[shelf.records] = {"agent": shelf.row.number}
+        return self._writer.note()
 
     def clear_records(self, agent: str) -> Seq:
         """Forget an agent's history."""
         shelf = self._shelves[agent]
-        return self._change(sql.CLEAR_RECORDS, of=shelf.number, before=shelf.position)
+        shelf.records.clear()
+        return self._change(sql.CLEAR_RECORDS, of=shelf.row.number, before=shelf.records.begin)
 
     async def records(self, agent: str) -> list[bytes]:
         """An agent's history, oldest first."""
-        number = self._shelves[agent].number
-        return await self._read(lambda connection: sql.records(connection, number))
+        shelf = self._shelves[agent]
+        kept, begin, end = shelf.records.kept, shelf.records.begin, shelf.records.durable
+        return await self._read(lambda connection: sql.records(connection, shelf.row.number, begin, end)) + kept
 
     def append_log(self, agent: str, log: LogName, data: bytes) -> Seq:
         """Add bytes to the end of a conversation file."""
         shelf = self._shelves[agent]
         shelf.tails[log].append(data)
-        self._grown[shelf.tails[log]] = (shelf.number, log)
+        self._grown[shelf.tails[log]] = {"agent": shelf.row.number, "log": log.value}
         return self._writer.note()
 
     def log_length(self, agent: str, log: LogName) -> int:
@@ -148,14 +173,14 @@ class SqliteStore:
         recent = shelf.tails[log].read(offset, count)
         if recent is not None:
             return recent
-        return await self._in_thread(lambda connection: sql.log_range(connection, shelf.number, log, offset, count))
+        return await self._read(lambda connection: sql.log_range(connection, shelf.row.number, log, offset, count))
 
     def enqueue(self, agent: str, text: str) -> Seq:
         """Add a prompt to the end of an agent's queue."""
         shelf = self._shelves[agent]
         self._entry += 1
         shelf.queue[self._entry] = text
-        return self._change(sql.PUT_PROMPT, entry=self._entry, agent=shelf.number, text=text)
+        return self._change(sql.PUT_PROMPT, entry=self._entry, agent=shelf.row.number, text=text)
 
     def dequeue(self, agent: str, entry: int) -> Seq:
         """Take one prompt out of an agent's queue."""
@@ -170,7 +195,7 @@ class SqliteStore:
         """Replace an agent's plan."""
         shelf = self._shelves[agent]
         shelf.plan = plan
-        return self._change(sql.SET_PLAN, of=shelf.number, value=plan)
+        return self._change(sql.SET_PLAN, of=shelf.row.number, value=plan)
 
     def plan(self, agent: str) -> bytes:
         """An agent's plan, empty when it has none."""
@@ -180,7 +205,7 @@ class SqliteStore:
         """Replace an agent's counts."""
         shelf = self._shelves[agent]
         shelf.stats = stats
-        return self._change(sql.SET_STATS, of=shelf.number, value=stats)
+        return self._change(sql.SET_STATS, of=shelf.row.number, value=stats)
 
     def stats(self, agent: str) -> bytes:
         """An agent's counts, empty when there are none yet."""
@@ -190,10 +215,10 @@ class SqliteStore:
         """Note that a turn has begun, or that it has ended."""
         shelf = self._shelves[agent]
         shelf.busy = busy
-        return self._change(sql.SET_BUSY, of=shelf.number, value=busy)
+        return self._change(sql.SET_BUSY, of=shelf.row.number, value=busy)
 
     def busy(self, agent: str) -> bool:
-        """Whether a turn had begun and had not ended."""
+        """Whether a turn has begun and has not ended."""
         return self._shelves[agent].busy
 
     # Between memory and the disk.
@@ -202,34 +227,46 @@ class SqliteStore:
         self._batch.add(statement, row)
         return self._writer.note()
 
-    def _forget(self, agent: str) -> int:
-        """The number of an agent of which nothing is kept in memory any more."""
+    def _forget(self, agent: str) -> AgentRow:
+        """The row of an agent of which nothing is kept in memory any more."""
         shelf = self._shelves.pop(agent)
+        self._grown.pop(shelf.records, None)
         for tail in shelf.tails.values():
             self._grown.pop(tail, None)
-        return shelf.number
+        return shelf.row
 
     def _gather(self) -> Batch:
         batch, self._batch = self._batch, Batch(sql.ORDER)
-        for tail, (number, log) in self._grown.items():
-            for offset, piece in tail.gather():
-                batch.add(sql.PUT_CHUNK, {"agent": number, "log": log.value, "offset": offset, "data": piece})
+        for grown, whose in self._grown.items():
+            statement, key = (sql.PUT_CHUNK, "offset") if isinstance(grown, Tail) else (sql.PUT_RECORD, "position")
+            for position, data in grown.gather():
+                batch.add(statement, {**whose, key: position, "data": data})
         self._gathered.extend(self._grown)
         self._grown.clear()
         return batch
 
     def _written(self) -> None:
-        for tail in self._gathered:
-            tail.written()
+        for grown in self._gathered:
+            grown.written()
         self._gathered = []
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the released sessions of which everything is durable."""
+        for session in [session for session, seq in self._leaving.items() if seq <= self._writer.durable]:
+            del self._leaving[session]
+            for agent in self._members.pop(session):
+                self._forget(agent)
 
     async def _read(self, query: Callable[[Connection], _T]) -> _T:
-        """Ask the database when everything so far is in it."""
-        await self.stored(self._writer.changed)
-        return await self._in_thread(query)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._ask, query)
+        except SQLAlchemyError as error:
+            raise StoreError(f"the store cannot be read: {getattr(error, 'orig', None) or error}") from None
 
-    async def _in_thread(self, query: Callable[[Connection], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._ask, query)
+    def _end(self) -> None:
+        self._readers.shutdown()
+        self._engine.dispose()
 
     def _ask(self, query: Callable[[Connection], _T]) -> _T:
         with self._engine.connect() as connection:

@@ -1,13 +1,12 @@
 """What is said to the database: the statements that change it, in the order of a batch, and the questions."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Executable, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Executable, ScalarSelect, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from ollie.store.interface import AgentRow, LogName, SessionRow, Setting
+from ollie.store.interface import AgentRow, LogName, Member, SessionRow, Setting
 from ollie.store.schema import agent, chunk, counter, prompt, record, session
 from ollie.store.shelf import Shelf
 
@@ -27,7 +26,10 @@ SET_PLAN: Final = update(agent).where(_THIS_AGENT).values(plan=bindparam("value"
 SET_STATS: Final = update(agent).where(_THIS_AGENT).values(stats=bindparam("value"))
 SET_BUSY: Final = update(agent).where(_THIS_AGENT).values(busy=bindparam("value"))
 PUT_RECORD: Final = insert(record)
-PUT_CHUNK: Final = insert(chunk)
+_CHUNK = insert(chunk)
+PUT_CHUNK: Final = _CHUNK.on_conflict_do_update(
+    index_elements=["agent", "log", "offset"], set_={"data": _CHUNK.excluded.data}
+)
 PUT_PROMPT: Final = insert(prompt)
 CLEAR_RECORDS: Final = delete(record).where(record.c.agent == bindparam("of"), record.c.position < bindparam("before"))
 DROP_PROMPT: Final = delete(prompt).where(prompt.c.entry == bindparam("of"))
@@ -66,16 +68,38 @@ _RANGE = (
     )
     .order_by(chunk.c.offset)
 )
-_END = (
-    select(chunk.c.offset + func.length(chunk.c.data))
-    .where(chunk.c.agent == bindparam("of"), chunk.c.log == bindparam("log"))
-    .order_by(chunk.c.offset.desc())
-    .limit(1)
+
+
+def _end_of(log: LogName) -> ScalarSelect[int]:
+    """The length of a conversation file of the agent that a row is of, from its last chunk alone."""
+    return (
+        select(chunk.c.offset + func.length(chunk.c.data))
+        .where(chunk.c.agent == agent.c.number, chunk.c.log == literal(log.value))
+        .order_by(chunk.c.offset.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+
+
+_LAST = select(func.max(record.c.position)).where(record.c.agent == agent.c.number).scalar_subquery()
+_SHELVES = (
+    select(agent, _LAST.label("last"), *(_end_of(log).label(log.name) for log in LogName))
+    .where(agent.c.session == bindparam("of"))
+    .order_by(agent.c.number)
 )
-_POSITION = select(func.max(record.c.position)).where(record.c.agent == bindparam("of"))
-_QUEUE = select(prompt.c.entry, prompt.c.text).where(prompt.c.agent == bindparam("of")).order_by(prompt.c.entry)
-_RECORDS = select(record.c.data).where(record.c.agent == bindparam("of")).order_by(record.c.position)
-_AGENTS = select(agent).where(agent.c.session == bindparam("of")).order_by(agent.c.number)
+_QUEUES = (
+    select(prompt.c.agent, prompt.c.entry, prompt.c.text)
+    .join(agent, agent.c.number == prompt.c.agent)
+    .where(agent.c.session == bindparam("of"))
+    .order_by(prompt.c.entry)
+)
+_RECORDS = (
+    select(record.c.data)
+    .where(
+        record.c.agent == bindparam("of"), record.c.position >= bindparam("begin"), record.c.position < bindparam("end")
+    )
+    .order_by(record.c.position)
+)
 
 
 def last_number(connection: Connection, name: str) -> int:
@@ -93,21 +117,34 @@ def sessions(connection: Connection) -> list[SessionRow]:
     return [SessionRow(**row) for row in connection.execute(select(session).order_by(session.c.number)).mappings()]
 
 
+def members(connection: Connection) -> list[Member]:
+    """Every agent, in order of creation."""
+    return [
+        Member(*row)
+        for row in connection.execute(select(agent.c.session, agent.c.id, agent.c.name).order_by(agent.c.number))
+    ]
+
+
 def unfinished(connection: Connection) -> list[str]:
-    """The ids of sessions with an agent whose turn was cut, or with a prompt that waits."""
+    """The ids of sessions with an agent whose turn was cut, with a prompt that waits, or with a temporary agent."""
     cut = select(agent.c.session).where(agent.c.busy)
+    temporary = select(agent.c.session).where(agent.c.temporary)
     waits = select(agent.c.session).join(prompt, prompt.c.agent == agent.c.number)
-    return list(connection.scalars(cut.union(waits)))
+    return list(connection.scalars(cut.union(temporary, waits)))
 
 
-def agents(connection: Connection, of: str) -> list[tuple[AgentRow, Shelf]]:
+def shelves(connection: Connection, of: str) -> list[Shelf]:
     """The agents of a session with what belongs to them, in order of creation."""
-    return [_agent(connection, dict(row)) for row in connection.execute(_AGENTS, {"of": of}).mappings().all()]
+    queues: dict[int, dict[int, str]] = {}
+    for number, entry, text in connection.execute(_QUEUES, {"of": of}):
+        queues.setdefault(number, {})[entry] = text
+    rows = connection.execute(_SHELVES, {"of": of}).mappings()
+    return [_shelf(dict(row), queues.get(row["number"], {})) for row in rows]
 
 
-def records(connection: Connection, of: int) -> list[bytes]:
-    """The history of an agent, oldest first."""
-    return list(connection.scalars(_RECORDS, {"of": of}))
+def records(connection: Connection, of: int, begin: int, end: int) -> list[bytes]:
+    """The history of an agent from one position to before another."""
+    return list(connection.scalars(_RECORDS, {"of": of, "begin": begin, "end": end}))
 
 
 def log_range(connection: Connection, of: int, log: LogName, offset: int, count: int) -> bytes:
@@ -120,24 +157,16 @@ def log_range(connection: Connection, of: int, log: LogName, offset: int, count:
     return b"".join(piece for _, piece in found)[skip : skip + count]
 
 
-def _agent(connection: Connection, values: dict[str, Any]) -> tuple[AgentRow, Shelf]:
-    busy, plan, stats = values.pop("busy"), values.pop("plan"), values.pop("stats")
+def _shelf(values: dict[str, Any], queue: dict[int, str]) -> Shelf:
+    busy, plan, stats, last = (values.pop(key) for key in ("busy", "plan", "stats", "last"))
+    lengths = {log: values.pop(log.name) or 0 for log in LogName}
     values["settings"] = msgspec.json.decode(values["settings"], type=dict[str, Setting])
-    found = AgentRow(**values)
-    of = {"of": found.number}
-    last = connection.scalar(_POSITION, of)
-    shelf = Shelf(
-        found.number,
+    return Shelf(
+        AgentRow(**values),
         busy=busy,
-        position=0 if last is None else last + 1,
-        lengths=dict(_lengths(connection, found.number)),
-        queue=dict(tuple(row) for row in connection.execute(_QUEUE, of)),
+        records=0 if last is None else last + 1,
+        lengths=lengths,
+        queue=queue,
         plan=plan,
         stats=stats,
     )
-    return found, shelf
-
-
-def _lengths(connection: Connection, of: int) -> Iterator[tuple[LogName, int]]:
-    for log in LogName:
-        yield log, connection.scalar(_END, {"of": of, "log": log.value}) or 0

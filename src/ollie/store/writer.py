@@ -3,21 +3,26 @@
 While the disk is busy with one batch, changes gather for the next, so that a thousand writers share an fsync and one
 writer waits for no timer. What nobody waits for is written within `LAZY_S`; a store without changes has no timer.
 
-A batch that fails is kept: those who wait are told, and it is tried again with the next for which anybody waits.
+A batch that fails is kept, with whatever comes after it, and tried again: when somebody asks for it, else after a time
+that grows to `RETRY_LONGEST_S`. This is the one place that repeats a write.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Engine, Executable
+from sqlalchemy import Connection, Engine, Executable
 
 from ollie.store.interface import Seq, StoreError
 
 LAZY_S: Final = 1.0
+RETRY_FIRST_S: Final = 1.0
+RETRY_LONGEST_S: Final = 30.0
 _log = logging.getLogger(__name__)
+
+Trouble = Callable[[StoreError], None]
 
 
 class Batch:
@@ -39,12 +44,20 @@ class Batch:
         for key, (_, rows) in later._rows.items():  # noqa: SLF001  of the same class
             self._rows[key][1].extend(rows)
 
-    def write(self, engine: Engine) -> None:
+    def write(self, connection: Connection) -> None:
         """Commit; durable when it returns."""
-        with engine.begin() as connection:
+        with connection.begin():
             for statement, rows in self._rows.values():
                 if rows:
                     connection.execute(statement, rows)
+
+
+class _Waiter(NamedTuple):
+    """Who waits for a change, and how it takes a failure."""
+
+    seq: Seq
+    future: "asyncio.Future[None]"
+    trouble: Trouble | None
 
 
 class Writer:
@@ -59,44 +72,50 @@ class Writer:
     def __init__(self, engine: Engine, gather: Callable[[], Batch], written: Callable[[], None]) -> None:
         self.changed = Seq(0)
         self.durable = Seq(0)
-        self._engine = engine
         self._gather = gather
         self._written = written
         self._thread = ThreadPoolExecutor(1, "store-writer")
+        self._engine = engine
+        self._connection: Connection | None = None  # of the thread
         self._failed: Batch | None = None
+        self._retry_s = RETRY_FIRST_S
         self._writing = False
         self._wanted = Seq(0)
-        self._waiting: list[tuple[Seq, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiter] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self) -> Seq:
         """There is one more change; its number."""
         self.changed = Seq(self.changed + 1)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LAZY_S, self._late)
+        self._later()
         return self.changed
 
-    async def stored(self, seq: Seq) -> None:
-        """Return when every change up to this one is durable.
-
-        Raises:
-            StoreError: it could not be written; it will be tried again with the next.
-        """
+    async def stored(self, seq: Seq, trouble: Trouble | None = None) -> None:
+        """Return when every change up to this one is durable; see `Store.stored`."""
         assert 0 <= seq <= self.changed
         if seq <= self.durable:
             return
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append((seq, future))
+        self._waiting.append(_Waiter(seq, future, trouble))
         self._want(seq)
         await future
 
     async def close(self) -> None:
-        """Write what is left and end the thread."""
+        """Write what is left and end the thread; `StoreError` when something could not be written."""
         try:
             await self.stored(self.changed)
         finally:
             self._cancel_timer()
-            self._thread.shutdown()
+            self._thread.submit(self._disconnect)
+            await asyncio.to_thread(self._thread.shutdown)
+
+    # In the loop.
+
+    def _later(self) -> None:
+        """Write in a while, if nobody asks for it before."""
+        if self._timer is None:
+            delay_s = LAZY_S if self._failed is None else self._retry_s
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._late)
 
     def _late(self) -> None:
         self._timer = None
@@ -117,34 +136,64 @@ class Writer:
         batch = self._gather()
         if self._failed is not None:
             self._failed.update(batch)
-            batch, self._failed = self._failed, None
+            batch = self._failed
         end = self.changed
         self._cancel_timer()
-        writing = asyncio.get_running_loop().run_in_executor(self._thread, batch.write, self._engine)
+        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, batch)
         writing.add_done_callback(lambda done: self._end(batch, end, done.exception()))
 
     def _end(self, batch: Batch, end: Seq, error: BaseException | None) -> None:
         self._writing = False
         if error is None:
-            self.durable = end
-            self._written()
+            self._succeeded(end)
         else:
-            self._failed = batch
-            self._wanted = self.durable
-            _log.error("%s", _readable(error))
-        waiting, self._waiting = self._waiting, []
-        for seq, future in waiting:
-            if future.done():
-                continue
-            if seq <= self.durable:
-                future.set_result(None)
-            elif error is not None:
-                future.set_exception(_readable(error))
-            else:
-                self._waiting.append((seq, future))
+            self._have_failed(batch, readable(error))
         self._want(self._wanted)
 
+    def _succeeded(self, end: Seq) -> None:
+        self.durable = end
+        if self._failed is not None:
+            _log.warning("the store can be written again")
+        self._failed = None
+        self._retry_s = RETRY_FIRST_S
+        self._written()
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if waiter.seq > end:
+                self._waiting.append(waiter)
+            elif not waiter.future.done():
+                waiter.future.set_result(None)
 
-def _readable(error: BaseException) -> StoreError:
+    def _have_failed(self, batch: Batch, error: StoreError) -> None:
+        if self._failed is None:
+            _log.error("%s", error)
+        self._failed = batch
+        self._wanted = self.durable
+        self._later()
+        self._retry_s = min(self._retry_s * 2, RETRY_LONGEST_S)
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if waiter.future.done():
+                continue
+            if waiter.trouble is None:
+                waiter.future.set_exception(error)
+            else:
+                waiter.trouble(error)
+                self._waiting.append(waiter)
+
+    # In the thread.
+
+    def _write(self, batch: Batch) -> None:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        batch.write(self._connection)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+def readable(error: BaseException) -> StoreError:
+    """Why something was not stored, in words."""
     cause = getattr(error, "orig", None) or error  # SQLAlchemy's errors carry the driver's
-    return StoreError(f"the store cannot be written: {cause}")
+    return StoreError(f"not on disk yet, kept in memory: the store cannot be written: {cause}")

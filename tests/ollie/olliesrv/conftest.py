@@ -1,6 +1,7 @@
 """A server's objects without name space and listeners, on the replay backend, in directories of their own."""
 
 import asyncio
+import itertools
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,6 +15,8 @@ from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.config import Config
 from ollie.olliesrv.profiles import Profile, Profiles
 from ollie.olliesrv.server import Ollie
+from ollie.protocol import paths
+from ollie.store.sqlite import SqliteStore
 
 SCRIPT = """
 turns:
@@ -63,12 +66,27 @@ async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
             profiles=Profiles(Profile(name="default", tools=tools)),
         )
         servers.append(server)
+        server.resume()
         return server
 
     yield make
     for server in servers:
         await server.close()
     assert asyncio.all_tasks() - before - {asyncio.current_task()} == set()
+
+
+@pytest.fixture
+def crash(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteStore], Any]:
+    """Has the next server find what is on disk now, as after a SIGKILL of the one that runs; that goes on unnoticed."""
+    copies = itertools.count()
+
+    async def kill(store: SqliteStore) -> None:
+        await store.stored(store._writer.changed)
+        copy = place / f"data{next(copies)}"
+        shutil.copytree(paths.data_dir(), copy)
+        monkeypatch.setenv("OLLIE_DATA_PATH", str(copy))
+
+    return kill
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ninep.errors import NinepError
+from ollie.olliesrv import toolproc
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.procfs import is_zombie, process
 from ollie.olliesrv.states import State
@@ -229,32 +231,55 @@ async def test_a_tool_server_that_cannot_start_ends_the_turn(
     assert "it said: one" in await said(agent)
 
 
-async def test_a_living_tool_server_is_found_and_used_again(serve: Callable[..., Any], place: Path) -> None:
+async def test_a_living_tool_server_is_found_and_used_again(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
     """By a later server with the same session, by its socket and its secret."""
-    agent = await make(serve, place, calling("echo one"))
+    agent = await make(serve, place, calling("echo one", "echo one"))
     await agent.prompt(b"0", by=None)
     await said(agent)
-    toolsrv = agent.session.toolsrv
-    first = toolsrv.pid
-    again = type(toolsrv)(agent.session.id, lambda: str(place), agent.session._services.tools)
-    assert again.adopt()
-    again.hold()
-    specs = await again.specs(agent.id, ("shell",))
-    again.release()
-    assert [spec.name for spec in specs] == ["file_read", "shell"]
-    assert again.pid == first
-    await again.close()
+    await crash(agent.session._store)
+    later = await serve(calling("echo one", "echo one"), tools=("shell", "file_read"))
+    again = (await later.sessions.find("s")).find_agent("a")
+    assert again.session.toolsrv.pid == agent.session.toolsrv.pid
+    await again.prompt(b"1", by=None)
+    assert (await said(again)).count("it said: one") == 2
+    assert again.session.toolsrv.pid == agent.session.toolsrv.pid
 
 
-async def test_a_tool_server_whose_session_is_gone_is_ended(serve: Callable[..., Any], place: Path) -> None:
+async def test_a_tool_server_whose_session_is_gone_is_ended(
+    serve: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the next server starts."""
     agent = await make(serve, place, calling("echo one"))
     await agent.prompt(b"0", by=None)
     await said(agent)
     pid = agent.session.toolsrv.pid
     assert pid is not None
+    monkeypatch.setenv("OLLIE_DATA_PATH", str(place / "empty"))
     await serve(calling("echo one"))
     assert not alive(pid)
+    while agent.session.toolsrv.process is not None:  # noqa: ASYNC110  the loop is told of its end
+        await asyncio.sleep(0.01)
+
+
+async def test_a_session_with_a_living_tool_server_stays_in_memory(serve: Callable[..., Any], place: Path) -> None:
+    """Until that has ended."""
+    agent = await make(serve, place, calling("echo one"), open_sessions=0)
+    await agent.prompt(b"0", by=None)
+    await said(agent)
+    sessions, toolsrv = agent.session._sessions, agent.session.toolsrv
+    process = toolsrv.process
+    assert process is not None
+    del agent
+    gc.collect()
+    assert [session.toolsrv for session in sessions.live()] == [toolsrv]
+    await toolproc.end(process, 10)
+    while toolsrv.process is not None:  # noqa: ASYNC110  the loop is told of its end
+        await asyncio.sleep(0.01)
+    del toolsrv
+    gc.collect()
+    assert sessions.live() == []
 
 
 async def test_a_process_below_a_tool_server_is_known_by_its_agent(serve: Callable[..., Any], place: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ninep.errors import NinepError
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 from ollie.olliesrv.states import State
 
 

@@ -28,7 +28,23 @@ def test_a_good_name_is_taken(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "new", "idx", ".", "..", "-a", "_a", "a/b", "a b", "ä", "a\n", "x" * 65, "a\0", "eb0e9a3c-4018-43a4-b38e-9671fd034eb3", "0" * 32],
+    [
+        "",
+        "new",
+        "idx",
+        ".",
+        "..",
+        "-a",
+        "_a",
+        "a/b",
+        "a b",
+        "ä",
+        "a\n",
+        "x" * 65,
+        "a\0",
+        "eb0e9a3c-4018-43a4-b38e-9671fd034eb3",
+        "0" * 32,
+    ],
 )
 def test_a_bad_name_is_refused(name: str) -> None:
     """Among them whatever could be taken for an id."""

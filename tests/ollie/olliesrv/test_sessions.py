@@ -9,7 +9,7 @@ import pytest
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 from ollie.olliesrv.states import State
 
 
@@ -20,10 +20,10 @@ async def session(ollie: Ollie, place: Path) -> Session:
 
 async def test_a_session_is_found_by_name_and_by_id(ollie: Ollie, session: Session) -> None:
     """And by nothing else."""
-    assert ollie.sessions.find("myproj") is session
-    assert ollie.sessions.find(session.id) is session
-    assert ollie.sessions.find("nope") is None
-    assert list(ollie.sessions.names()) == [("myproj", session)]
+    assert await ollie.sessions.find("myproj") is session
+    assert await ollie.sessions.find(session.id) is session
+    assert await ollie.sessions.find("nope") is None
+    assert list(ollie.sessions.names()) == [("myproj", session.row)]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ async def test_a_session_that_cannot_be_is_refused(
     """And nothing is made."""
     with pytest.raises(NinepError, match=error):
         await ollie.sessions.create(**fields, by=None)
-    assert ollie.sessions.all() == [session]
+    assert ollie.sessions.live() == [session]
 
 
 async def test_numbers_are_shared_and_never_used_again(ollie: Ollie, session: Session) -> None:
@@ -59,7 +59,7 @@ async def test_a_renamed_session_keeps_everything_but_its_name(ollie: Ollie, ses
     """The old name is free again."""
     agent = await session.start_agent({"name": "a"}, by=None)
     await session.rename("other", by=None)
-    assert ollie.sessions.find("other") is session
+    assert await ollie.sessions.find("other") is session
     assert (session.name_text(), session.find_agent("a")) == (b"other\n", agent)
     again = await ollie.sessions.create(name="myproj", by=None)
     with pytest.raises(NinepError, match=r"^session exists: other$"):
@@ -106,7 +106,7 @@ async def test_a_killed_session_takes_its_agents_along(ollie: Ollie, session: Se
     assert await session.command("kill", by=None) == "killed\n"
     with pytest.raises(NinepError, match=r"^file does not exist$"):
         await waiting
-    assert (session.gone, agent.gone, ollie.sessions.all()) == (True, True, [])
+    assert (session.gone, agent.gone, ollie.sessions.live()) == (True, True, [])
     with pytest.raises(NinepError, match=r"^file does not exist$"):
         await session.start_agent({}, by=None)
     await ollie.sessions.create(name="myproj", by=None)
@@ -165,10 +165,10 @@ async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, plac
     """Fields are separated by tabs."""
     agent = await session.start_agent({"name": "a", "model": "m"}, by=None)
     work = place / "work"
-    assert ollie.sessions.index_text() == f"{session.id}\tmyproj\t1\tfalse\t\t{work}\n".encode()
+    assert await ollie.sessions.index_text() == f"{session.id}\tmyproj\t1\tfalse\t\t{work}\n".encode()
     assert session.agent_index_text() == f"{agent.id}\ta\tidle\tdefault\treplay\tm\t{work}\n".encode()
     aliases = f"{session.id}\tsession/myproj\n{agent.id}\tsession/myproj/agent/a\n"
-    assert ollie.aliases_text() == aliases.encode()
+    assert await ollie.sessions.aliases_text() == aliases.encode()
     assert ollie.agent(agent.id) is agent
     assert ollie.agent(session.id) is None
     assert ollie.agent("a") is None

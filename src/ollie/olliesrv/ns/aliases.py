@@ -4,9 +4,9 @@ from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 
 
-def render(ollie: Ollie, peer: OlliePeer) -> bytes:
+async def render(ollie: Ollie, peer: OlliePeer) -> bytes:
     """`id<tab>path` lines."""
-    text = ollie.aliases_text()
+    text = await ollie.sessions.aliases_text()
     if peer.agent is None:
         return text
     mine = f"session/{peer.agent.session.name}/".encode()

@@ -1,23 +1,26 @@
 """`session/`: the sessions, and the files of each."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Each, Entry
 from ollie.olliesrv.ns.session import agent, idx, name, new
 from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 
 
-def _find(ollie: Ollie, peer: OlliePeer, name: str) -> Session | None:
+async def _find(ollie: Ollie, peer: OlliePeer, name: str) -> Session | None:
     """A session by name or id; for an agent there is none but its own."""
-    session = ollie.sessions.find(name)
-    return session if peer.agent is None or peer.agent.session is session else None
+    if peer.agent is None:
+        return await ollie.sessions.find(name)
+    session = peer.agent.session
+    return session if name in {session.name, session.id} else None
 
 
-def _names(ollie: Ollie, peer: OlliePeer) -> Iterable[tuple[str, Session]]:
+def _names(ollie: Ollie, peer: OlliePeer) -> Iterable[tuple[str, Any]]:
+    """What of each session a listing shows."""
     return ollie.sessions.names() if peer.agent is None else [(peer.agent.session.name, peer.agent.session)]
 
 

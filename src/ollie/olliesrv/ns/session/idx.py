@@ -4,9 +4,9 @@ from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 
 
-def render(ollie: Ollie, peer: OlliePeer) -> bytes:
+async def render(ollie: Ollie, peer: OlliePeer) -> bytes:
     """`id<tab>name<tab>agents<tab>paused<tab>remote<tab>cwd` lines."""
-    text = ollie.sessions.index_text()
+    text = await ollie.sessions.index_text()
     if peer.agent is None:
         return text
     mine = peer.agent.session.id.encode() + b"\t"

@@ -2,7 +2,7 @@
 
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.peer import OlliePeer
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 
 
 async def rename(it: Session | Agent, peer: OlliePeer, text: str) -> str:

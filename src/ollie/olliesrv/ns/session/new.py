@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.records import parse_record
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 
 
 async def run(ollie: Ollie, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:

@@ -37,6 +37,7 @@ def upgrade() -> None:
         sa.Column("settings", sa.LargeBinary(), nullable=False),
         sa.Column("ceiling", sa.LargeBinary(), nullable=False),
         sa.Column("parent", sa.Text(), nullable=False),
+        sa.Column("temporary", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("busy", sa.Boolean(), nullable=False),
         sa.Column("plan", sa.LargeBinary(), nullable=False),
@@ -46,6 +47,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("id"),
     )
     op.create_index("agent_busy", "agent", ["session"], unique=False, sqlite_where=sa.text("busy"))
+    op.create_index("agent_temporary", "agent", ["session"], unique=False, sqlite_where=sa.text("temporary"))
     op.create_index("agent_session", "agent", ["session"], unique=False)
     op.create_table(
         "chunk",

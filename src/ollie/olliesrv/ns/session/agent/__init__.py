@@ -8,7 +8,7 @@ from ninep.tree import Each, Entry
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.ns.session import name
 from ollie.olliesrv.ns.session.agent import new
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 
 # The files of one agent: `session/{session}/agent/{agent}/`.
 AGENT: Final[Sequence[Entry[Agent]]] = (

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.records import parse_record
-from ollie.olliesrv.sessions import Session
+from ollie.olliesrv.session import Session
 
 
 def run(session: Session, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:

@@ -5,7 +5,9 @@ arrive, so that it holds whatever becomes of the task that waited.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
+from struct import Struct
 from typing import Any
 
 from ninep import _wire
@@ -13,6 +15,8 @@ from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 
 # A server that does not even answer Tflush must not hold up a program that wants to end; its tags stay in use.
 FLUSH_S = 10.0
+
+_UCRED = Struct("iII")  # pid, uid, gid: unix(7)
 
 
 class Call:
@@ -212,6 +216,15 @@ class Calls(asyncio.Protocol):
         await asyncio.wait({call.flushed_by}, timeout=FLUSH_S)
 
     # The connection
+
+    @property
+    def server_pid(self) -> int:
+        """The process that listened on the unix socket, in our PID namespace; 0 where that is not known."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        if sock is None or sock.family != socket.AF_UNIX:
+            return 0
+        pid: int = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[0]
+        return pid
 
     @property
     def lost(self) -> bool:

@@ -3,7 +3,8 @@
 Any number of requests run at the same time, so that a blocked read delays nobody. A caller that is interrupted makes
 the kernel send INTERRUPT; the task is cancelled then, which sends Tflush, and its reply is EINTR once the server has
 answered that. A process that waits for a reply cannot even be killed, so a server that does not answer Tflush in time
-is not waited for: the caller has its EINTR, and what the task still does is undone.
+is not waited for: the caller has its EINTR, and what the task still does is undone. For the same reason the server
+itself, which may come upon its own mount, is refused.
 """
 
 import asyncio
@@ -83,6 +84,7 @@ class Bridge:
         self.ended = asyncio.Event()
         self.nodes = Nodes(link)
         self._operations = Operations(self.nodes, owner, self._note)
+        self._link = link
         self._judge = judge
         self._max_write = max_write
         self._log = log
@@ -172,6 +174,8 @@ class Bridge:
 
     async def _serve(self, request: Request) -> None:
         try:
+            if request.caller.pid == self._link.server_pid != 0:
+                raise OSError(errno.EDEADLK, "the server would wait for itself")
             if request.opcode in _NAMING and not await self._judge(request.caller):
                 raise OSError(errno.EACCES, f"the mount is not for process {request.caller.pid}")
             answer = await self._operations.table[request.opcode](request)

@@ -25,12 +25,14 @@ class Link:
 
     Attributes:
         reconnects: as given.
+        server_pid: the process that serves, 0 where that is not known.
     """
 
     def __init__(self, connect: Connect, *, reconnect: bool, log: Callable[[str], None] | None = None) -> None:
         self._connect = connect
         self.reconnects = reconnect
         self._log = log
+        self.server_pid = 0
         self._client: Client | None = None
         self._connecting: asyncio.Task[Client] | None = None
 
@@ -40,8 +42,12 @@ class Link:
         Raises:
             OSError, NinepError: as `Client.connect`.
         """
-        self._client = await self._connect()
-        return self._client
+        return self._connected(await self._connect())
+
+    def _connected(self, client: Client) -> Client:
+        self._client = client
+        self.server_pid = client.calls.server_pid
+        return client
 
     async def client(self) -> Client:
         """The client, after connecting again where that is needed and wanted; all that wait share one attempt.
@@ -61,12 +67,11 @@ class Link:
     async def _again(self) -> Client:
         try:
             async with asyncio.timeout(_CONNECT_S):
-                self._client = await self._connect()
+                return self._connected(await self._connect())
         except (OSError, NinepError, AddressError) as error:
             if self._log is not None:
                 self._log(f"connect: {error}")
             raise ConnectionLostError from None
-        return self._client
 
     def _attempted(self, task: asyncio.Task[Client]) -> None:
         self._connecting = None

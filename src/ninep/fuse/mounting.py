@@ -104,7 +104,9 @@ def _mount_by_helper(place: str, source: str) -> int:
     with ours, theirs:
         name = source.replace("\\", "\\\\").replace(",", "\\,")
         options = f"nosuid,nodev,subtype={FS_TYPE.partition('.')[2]},fsname={name}"
-        _help(["-o", options, "--", place], theirs.fileno())
+        refusal = _help(["-o", options, "--", place], theirs.fileno())
+        if refusal:
+            raise MountError(f"cannot mount on {place}: {refusal}")
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     if not fds:
         raise MountError(f"cannot mount on {place}: {_FUSERMOUNT} gave no descriptor")
@@ -126,21 +128,21 @@ def unmount(place: str, *, lazy: bool = False) -> None:
     if not mounts or mounts[-1].fs_type != FS_TYPE:
         raise MountError(f"{place} is not mounted by ollie-9p")
     if os.geteuid() != 0:
-        _help(["-u", *(["-z"] if lazy else []), "--", place])
-        return
+        refusal = _help(["-u", *(["-z"] if lazy else []), "--", place])
+    else:
+        refusal = _unmount_directly(place, _UMOUNT_NOFOLLOW | (_MNT_DETACH if lazy else 0))
+    if refusal:
+        busy = f"\na program has a file or its working directory there; all the same: ollie-9p umount -l {place}"
+        raise MountError(f"cannot unmount {place}: {refusal}{busy if 'busy' in refusal else ''}")
+
+
+def _unmount_directly(place: str, flags: int) -> str:
     libc = ctypes.CDLL(None, use_errno=True)
-    flags = _UMOUNT_NOFOLLOW | (_MNT_DETACH if lazy else 0)
-    if libc.umount2(os.fsencode(place), flags) != 0:
-        raise MountError(_why_not(place, _errno_words(ctypes.get_errno())))
+    return "" if libc.umount2(os.fsencode(place), flags) == 0 else _errno_words(ctypes.get_errno())
 
 
-def _why_not(place: str, words: str) -> str:
-    remedy = "\na program has a file or its working directory there; to unmount all the same: ollie-9p umount -l"
-    return f"cannot unmount {place}: {words}" + (remedy if "busy" in words else "")
-
-
-def _help(arguments: list[str], descriptor: int | None = None) -> None:
-    """Run the helper, with a descriptor for it to answer on."""
+def _help(arguments: list[str], descriptor: int | None = None) -> str:
+    """Run the helper, with a descriptor for it to answer on; what it refuses, empty for nothing."""
     program = shutil.which(_FUSERMOUNT)
     if program is None:
         raise MountError(
@@ -153,9 +155,10 @@ def _help(arguments: list[str], descriptor: int | None = None) -> None:
     done = subprocess.run(  # noqa: S603 - the helper of the system, without a shell
         [program, *arguments], env=environ, pass_fds=passed, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
-    if done.returncode:
-        words = done.stderr.decode(errors="replace").strip().removeprefix("fusermount3: ").splitlines()
-        raise MountError(_why_not(arguments[-1], words[0].lower() if words else "fusermount3 failed"))
+    if not done.returncode:
+        return ""
+    words = done.stderr.decode(errors="replace").strip().splitlines()
+    return words[0].rpartition(f"{_FUSERMOUNT}: ")[2] if words else f"{_FUSERMOUNT} failed"
 
 
 def _mounts(place: str) -> list[_Mounted]:

@@ -8,10 +8,10 @@ import pytest
 
 from ninep.server import Server
 
-sys.path.append(str(Path(__file__).parent))  # for `kernel` and `house`, beside this file
+sys.path.append(str(Path(__file__).parent))  # for `kernel` and `mountns`, beside this file
 
-from house import House
 from kernel import Judgement, Served, serving
+from mountns import House
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ async def test_many_blocked_reads(served: Served, sample: Sample, server: Server
 
 async def test_close_tells_errors(served: Served, sample: Sample) -> None:
     """What is wrong with a message comes back from close(2), and is kept by the server as well."""
-    served.kernel.pid = os.getpid()
+    served.kernel.pid = os.getppid()
     _, handle = await served.kernel.open("thing/a/inbox", os.O_WRONLY)
     await served.kernel.reply(served.kernel.write(handle, b"bad message"))
     assert (await served.kernel.flush(handle)).error == errno.EINVAL
@@ -189,21 +189,21 @@ async def test_close_tells_errors(served: Served, sample: Sample) -> None:
 
 async def test_one_message_of_several_processes(served: Served, sample: Sample) -> None:
     """What a program inherited is not its to close: the message is whole when whoever opened the file closes it."""
-    served.kernel.pid = os.getpid()
-    _, handle = await served.kernel.open("thing/a/inbox", os.O_WRONLY)
     served.kernel.pid = os.getppid()
+    _, handle = await served.kernel.open("thing/a/inbox", os.O_WRONLY)
+    served.kernel.pid = 1
     await served.kernel.reply(served.kernel.write(handle, b"one "))
     assert (await served.kernel.flush(handle)).error == 0
     assert sample.things["a"].messages == []
     await served.kernel.reply(served.kernel.write(handle, b"two"))
-    served.kernel.pid = os.getpid()
+    served.kernel.pid = os.getppid()
     assert (await served.kernel.flush(handle)).error == 0
     assert sample.things["a"].messages == [b"one two"]
 
 
 async def test_closed_too_early(served: Served, sample: Sample) -> None:
     """A handle that is written again after a close goes on with another message."""
-    served.kernel.pid = os.getpid()
+    served.kernel.pid = os.getppid()
     _, handle = await served.kernel.open("thing/a/inbox", os.O_WRONLY)
     for message in (b"one", b"two"):
         assert (await served.kernel.reply(served.kernel.write(handle, message))).error == 0
@@ -222,7 +222,7 @@ async def test_release_takes_what_was_written(served: Served, sample: Sample) ->
 
 async def test_question_and_answer(served: Served, sample: Sample) -> None:
     """A duplicate that is closed between question and answer changes nothing."""
-    served.kernel.pid = os.getpid()
+    served.kernel.pid = os.getppid()
     sample.things["a"].released.set()
     _, handle = await served.kernel.open("thing/a/ask", os.O_RDWR)
     await served.kernel.reply(served.kernel.write(handle, b"why"))
@@ -485,6 +485,13 @@ async def test_judge(served: Served, judge: Judgement, sample: Sample) -> None:
     assert (await served.kernel.call(Opcode.GETATTR, nodeid, bytes(16))).error == 0
     assert (await served.kernel.reply(served.kernel.read(handle, 0, 8))).data == b"a sample"
     assert judge.callers[-1].uid == OWNER[0]
+
+
+async def test_server_on_its_own_mount(served: Served) -> None:
+    """The server is told at once that it would wait for itself."""
+    served.kernel.pid = os.getpid()
+    assert (await served.kernel.call(Opcode.GETATTR, ROOT)).error == errno.EDEADLK
+    assert (await served.kernel.call(Opcode.LOOKUP, ROOT, _names("readme"))).error == errno.EDEADLK
 
 
 async def test_file_system_without_blocks(served: Served, server: Server) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 import pytest
-from house import House, ended, needs_mount
+from mountns import House, ended, needs_mount
 
 from ninep.server import Server
 from ninep.testing import Sample, sample_server

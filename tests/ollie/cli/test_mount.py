@@ -1,0 +1,156 @@
+"""`ollie-9p mount` and `umount`, on a real server."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from house import House
+
+pytestmark = [
+    pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="/dev/fuse is missing"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount in a namespace of its own"),
+]
+
+SCRIPT = "turns:\n  - replies: [{text: 'you said {prompt}'}]\n"
+
+
+@pytest.fixture
+def served(house: House) -> House:
+    """A server that answers by a script, and a directory `m` to mount on."""
+    script = house.path / "script.yaml"
+    script.write_text(SCRIPT)
+    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.ok("olliesrv", "start")
+    (house.work / "m").mkdir()
+    return house
+
+
+def test_in_the_background(served: House) -> None:
+    """The command returns when the mount can be used, and unmounting ends what runs behind it."""
+    assert served.ok("ollie-9p", "mount", "m") == ""
+    assert "backends" in served.ok("ls", "m")
+    assert served.sh("cd m/session; ls").split() == ["idx", "new"]
+    assert served.ok("findmnt", "-no", "SOURCE,FSTYPE", "m").split() == [f"unix!{served.socket}", "fuse.9p"]
+    assert served.ok("ollie-9p", "umount", "m/") == ""
+    assert served.ok("ls", "m") == ""
+
+
+def test_a_conversation(served: House) -> None:
+    """The files of a session, an agent and a turn, by echo and cat."""
+    served.ok("ollie-9p", "mount", "m")
+    said = served.sh(
+        "cd m; echo name=myproj > session/new; echo name=coding cwd=$PWD/.. > session/myproj/agent/new;"
+        "cd session/myproj/agent/coding; echo 'fix the bug' > prompt; cat wait; cat chat;"
+        "echo 'my plan' > plan; echo more >> plan; grep -r my plan; wc -l < plan;"
+        "grep -c . ../../../idx; mv ../coding ../other; cat name; cat ../../agent/other/wait"
+    )
+    assert said == "idle\n> fix the bug\n\nyou said fix the bug\nmy plan\n2\n1\nother\nidle\n"
+    served.sh("rmdir m/session/myproj; ls m/session > names; ollie-9p umount m")
+    assert "myproj" not in (served.work / "names").read_text()
+
+
+def test_in_the_foreground(served: House) -> None:
+    """Ctrl-C unmounts."""
+    process = served.begin("sh", "-c", "echo $$; exec ollie-9p -v mount -f m")
+    assert process.stdout
+    assert process.stderr
+    pid = process.stdout.readline().strip()
+    lines = []
+    while "GETATTR" not in served.run("stat", "m").stdout and "fuse" not in served.run("findmnt", "m").stdout:
+        lines.append(process.stderr.readline())
+    assert served.run("cat", "m/nowhere").returncode == 1
+    served.ok("kill", f"-{signal.SIGINT.value}", pid)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (0, "")
+    assert "ollie-9p: lookup /: file does not exist (ENOENT)\n" in err
+    assert re.search(r"^ollie-9p: -> Tattach .*", "".join(lines) + err, re.MULTILINE)
+    assert served.run("findmnt", "m").returncode == 1
+
+
+def test_server_again(served: House) -> None:
+    """The mount comes back with the server, though it was given a path from the working directory."""
+    served.ok("ollie-9p", "-a", f"unix!{os.path.relpath(served.socket, served.work)}", "mount", "m")
+    served.ok("olliesrv", "stop")
+    assert "Transport endpoint is not connected" in served.run("ls", "m").stderr
+    served.ok("olliesrv", "start")
+    assert "backends" in served.ok("ls", "m")
+
+
+def test_end_with_the_server(served: House) -> None:
+    """Without reconnection the command ends with the server."""
+    process = served.begin("ollie-9p", "mount", "-f", "--no-reconnect", "m")
+    while served.run("findmnt", "m").returncode:
+        assert process.poll() is None
+    served.ok("olliesrv", "stop")
+    assert process.communicate() == ("", "ollie-9p: the server hung up\n")
+    assert process.returncode == 1
+
+
+def test_in_use(served: House) -> None:
+    """A mount that is in use is unmounted only when that is meant."""
+    served.ok("ollie-9p", "mount", "m")
+    user = served.begin("sh", "-c", "cd m; echo; read _; ls | head -n 1")
+    assert user.stdout
+    user.stdout.readline()
+    assert served.run("ollie-9p", "umount", "m").stderr == (
+        f"ollie-9p: cannot unmount {served.work}/m: device or resource busy\n"
+        f"  a program has a file or its working directory there; all the same: ollie-9p umount -l {served.work}/m\n"
+    )
+    assert served.ok("ollie-9p", "umount", "-l", "m") == ""
+    assert served.ok("ls", "m") == ""
+    assert user.communicate("\n")[0] == "agents\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("mount nowhere", "nowhere: no such file or directory\n  make it: mkdir -p nowhere\n"),
+        ("mount file", "file is not a directory\n"),
+        ("mount full", "full is not empty\n  mount on an empty directory\n"),
+        ("umount m", "{m} is not mounted by ollie-9p\n"),
+        ("umount /proc", "/proc is not mounted by ollie-9p\n"),
+        ("umount nowhere", "{nowhere} is not mounted by ollie-9p\n"),
+        ("-a unix!/nowhere/s mount m", "no server at unix!/nowhere/s: no such file or directory\n"),
+        ("-a nowhere mount m", "not an address: 'nowhere'; use unix!/path, tcp!host!port or tcp!host:port\n"),
+    ],
+)
+@pytest.mark.parametrize("where", ["", "-f "])
+def test_errors(command: str, said: str, where: str, house: House) -> None:
+    """What is wrong and what to do, in the background as in the foreground; nothing is mounted."""
+    for name in ("m", "full/x"):
+        (house.work / name).mkdir(parents=True)
+    (house.work / "file").touch()
+    if "umount" not in command:
+        command = command.replace("mount ", f"mount {where}")
+    done = house.run("ollie-9p", *command.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ollie-9p: " + said.format(m=house.work / "m", nowhere=house.work / "nowhere")
+    assert "fuse" not in house.ok("cat", "/proc/mounts").replace("fusectl", "")
+
+
+def test_mounted_already(served: House) -> None:
+    """Mounting twice on the same directory is an error."""
+    served.ok("ollie-9p", "mount", "m")
+    assert served.run("ollie-9p", "mount", "m").stderr == (
+        "ollie-9p: m is a mount point already\n  unmount it: ollie-9p umount m\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["mount"], "mount: no directory given"),
+        (["umount"], "umount: no directory given"),
+        (["mount", "a", "b"], "mount takes one directory"),
+        (["mount", "-l", "a"], "unknown option of mount: -l"),
+        (["umount", "-f", "a"], "unknown option of umount: -f"),
+        (["ls", "--no-reconnect"], "unknown option of ls: --no-reconnect"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, house: House) -> None:
+    """A wrong command line is told as such."""
+    done = house.run("ollie-9p", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"ollie-9p: {said}\n  for help: ollie-9p -h\n"

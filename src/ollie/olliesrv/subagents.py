@@ -68,9 +68,9 @@ async def _interrupt(agent: "Agent", over: "asyncio.Future[TurnEnded]", by: "Age
         await agent.stop(by=None)
         if by is not None and over.done() and not over.exception() and over.result().reply:
             tell(by, agent, over.result().reply)
+        over.cancel()
         if not named:
             await _remove(agent)
-    over.cancel()
 
 
 async def _remove(agent: "Agent") -> None:

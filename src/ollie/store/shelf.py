@@ -35,10 +35,13 @@ class Tail:
         self._data += data
         self.length += len(data)
 
-    def read(self, offset: int, count: int) -> bytes | None:
-        """At most `count` bytes from `offset`, empty at the end; None when they are in the database alone."""
-        if offset < self._begin:
-            return None
+    @property
+    def begin(self) -> int:
+        """What lies before this is in the database alone."""
+        return self._begin
+
+    def read(self, offset: int, count: int) -> bytes:
+        """At most `count` bytes from `offset`, empty at the end; `offset` is not before `begin`."""
         at = offset - self._begin
         return bytes(memoryview(self._data)[at : at + count])
 

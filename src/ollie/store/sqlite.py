@@ -170,10 +170,12 @@ class SqliteStore:
     async def read_log(self, agent: str, log: LogName, offset: int, count: int) -> bytes:
         """At most `count` bytes from `offset`; empty at and after the end."""
         shelf = self._shelves[agent]
-        recent = shelf.tails[log].read(offset, count)
-        if recent is not None:
+        tail, end = shelf.tails[log], offset + count
+        recent = tail.read(max(offset, tail.begin), max(end - max(offset, tail.begin), 0))
+        if offset >= tail.begin:
             return recent
-        return await self._read(lambda connection: sql.log_range(connection, shelf.row.number, log, offset, count))
+        number, old = shelf.row.number, min(end, tail.begin) - offset
+        return await self._read(lambda connection: sql.log_range(connection, number, log, offset, old)) + recent
 
     def enqueue(self, agent: str, text: str) -> Seq:
         """Add a prompt to the end of an agent's queue."""

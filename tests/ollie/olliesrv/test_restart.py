@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sqlite3
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from ollie.engine.messages import Message, ReasoningDelta, TextDelta
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.states import State
+from ollie.protocol import paths
 
 Make = Callable[..., Any]
 
@@ -270,21 +272,19 @@ async def test_a_turn_keeps_its_session(serve: Make) -> None:
     await agent.stop(by=None)
 
 
-async def test_a_session_that_cannot_be_read_says_so(ollie: Ollie, agent: Agent, serve: Make, crash: Make) -> None:
+async def test_a_session_that_cannot_be_read_says_so(
+    ollie: Ollie, agent: Agent, serve: Make, crash: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     """The server starts without it, and it is there when it can be read again."""
-    for prompt in (b"slow", b"one"):
-        await agent.prompt(prompt, by=None)
+    await agent.prompt(b"slow", by=None)
+    await running(agent, b"slow")
     await crash(ollie.store)
-    later = await serve(open_sessions=0)
-    await later.close()
-
-    later = await serve(open_sessions=0)
-    gc.collect()
-    connections = later.store._engine
-    with connections.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE record RENAME TO hidden")
+    with sqlite3.connect(f"{paths.data_dir()}/ollie.db") as connection:
+        connection.execute("ALTER TABLE record RENAME TO hidden")
+    later = await serve()
+    assert "session myproj: the store cannot be read: no such table: record" in caplog.text
     with pytest.raises(NinepError, match=r"^the store cannot be read: no such table: record$"):
         await later.sessions.find("myproj")
-    with connections.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE hidden RENAME TO record")
-    assert "> slow" in await said(await the_agent(later))
+    connection.execute("ALTER TABLE hidden RENAME TO record")
+    connection.close()
+    assert NOTE in await said(await the_agent(later))

@@ -50,7 +50,7 @@ class Connection:
     """A connection, attached.
 
     Args:
-        address: a dial string.
+        address: a dial string; or a connected socket, which becomes this connection's own.
         uname: who attaches.
         aname: what is attached to.
         secret: gives the secret when the server asks for one; it may raise what the caller of this wants to see.
@@ -65,7 +65,7 @@ class Connection:
 
     def __init__(
         self,
-        address: str,
+        address: str | _socket.socket,
         *,
         uname: str,
         aname: str = "",
@@ -77,7 +77,7 @@ class Connection:
         self._trace = trace
         self._fids = _AUTH_FID
         self.msize = msize
-        self._socket = _connect(address)
+        self._socket = _connect(address) if isinstance(address, str) else address
         try:
             self._version()
             self._attach(uname, aname, secret)

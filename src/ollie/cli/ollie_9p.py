@@ -12,6 +12,7 @@ from ninep import _wire
 from ninep.blocking import Connection, File, Stat
 from ninep.dial import AddressError, default_address, user_name
 from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError
+from ollie.protocol import broker
 from ollie.protocol.paths import secret_file
 
 TYPE_CHECKING = False
@@ -31,7 +32,8 @@ usage: ollie-9p [-a ADDRESS] [-u UNAME] [-A ANAME] [-v] COMMAND [PATH...]
   umount DIR          undo that; -l: also while it is in use
 
   -a ADDRESS   unix!/path, tcp!host!port or tcp!host:port
-               (default: $OLLIE_ADDRESS, else the socket in the name space directory)
+               (default: in a tool the agent's own connection, by $OLLIE_BROKER_FD;
+               else $OLLIE_ADDRESS, else the socket in the name space directory)
   -u UNAME     attach as this user
   -A ANAME     attach to this tree
   -v           show the 9P messages on standard error
@@ -183,6 +185,8 @@ def _given_address(options: _Options) -> str:
 
 
 def _connect(options: _Options) -> Connection:
+    if not options.address and broker.offered():
+        return _connect_by_broker(options)
     given = _given_address(options)
     address = given or default_address("ollie")
     uname = options.uname or user_name()
@@ -194,6 +198,16 @@ def _connect(options: _Options) -> Connection:
     except OSError as error:
         start = "name the server's address with -a" if given else "start the server with: olliesrv start"
         raise _FailedError(f"no server at {address}: {_reason(error)}\n{start}") from None
+
+
+def _connect_by_broker(options: _Options) -> Connection:
+    uname = options.uname or user_name()
+    try:
+        return Connection(
+            broker.connection(), uname=uname, aname=options.aname, trace=_trace if options.verbose else None
+        )
+    except broker.BrokerError as error:
+        raise _FailedError(str(error)) from None
 
 
 def _secret() -> bytes:

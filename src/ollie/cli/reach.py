@@ -5,7 +5,11 @@ import os
 from ninep import dial
 from ninep.blocking import Connection
 from ollie.olliesrv import daemon
+from ollie.protocol import broker
 from ollie.protocol.paths import secret_file
+
+BROKER = ""
+"""Stands for the connection that a tool is given by its tool server."""
 
 
 class UnreachableError(Exception):
@@ -13,7 +17,9 @@ class UnreachableError(Exception):
 
 
 def address(given: str | None) -> str:
-    """The address of the server: what was given, else `$OLLIE_ADDRESS`, else the default socket."""
+    """The address of the server: what was given, else in a tool the broker, else `$OLLIE_ADDRESS`, else the default."""
+    if not given and broker.offered():
+        return BROKER
     return given or os.environ.get("OLLIE_ADDRESS") or dial.default_address(daemon.SERVICE)
 
 
@@ -25,7 +31,11 @@ def connect(place: str) -> Connection:
         NinepError: the server refuses.
     """
     try:
+        if place == BROKER:
+            return Connection(broker.connection(), uname=dial.user_name())
         return Connection(place, uname=dial.user_name(), secret=_secret)
+    except broker.BrokerError as error:
+        raise UnreachableError(str(error)) from None
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise UnreachableError(f"no server answers on {place}: {why}; start one with: olliesrv start") from None
@@ -46,7 +56,7 @@ def connect_or_start(place: str, tell: daemon.Tell) -> Connection:
     try:
         return connect(place)
     except UnreachableError:
-        if not isinstance(dial.parse(place), dial.Unix):
+        if place == BROKER or not isinstance(dial.parse(place), dial.Unix):
             raise
     socket = daemon.found_by([place])
     pid = daemon.start(["--listen", str(socket)], socket, tell)

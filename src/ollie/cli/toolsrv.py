@@ -5,6 +5,7 @@ each session; so the server is imported when `ssl` is out of reach.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 no_auth=options.no_auth,
                 idle_timeout_s=options.idle_timeout,
                 bypass_timeout_s=options.bypass_timeout,
+                olliesrv=_olliesrv(),
                 secret=None if options.secret_fd is None else read_secret(options.secret_fd),
             )
         )
@@ -100,6 +102,13 @@ def _directory(text: str) -> Path:
     if not path.is_dir():
         raise _UsageError(f"--cwd {path}: {'not a directory' if path.exists() else 'no such directory'}")
     return path
+
+
+def _olliesrv() -> dial.Unix | None:
+    """Where `$OLLIE_ADDRESS` says that olliesrv listens; on TCP it cannot tell whose tool asks."""
+    where = os.environ.get("OLLIE_ADDRESS")
+    address = dial.parse(where) if where else None
+    return address if isinstance(address, dial.Unix) else None
 
 
 def _address(text: str) -> dial.Unix | dial.Tcp:

@@ -2,6 +2,10 @@
 
 A client on a unix socket is judged by its process (`identity.py`) and needs no secret. A client on TCP proves the
 secret, and is then the owner; without it, it is refused, or with `--no-auth` let in with the rights of the group.
+
+A connection may also be made by one of our toolsrv processes for a tool that cannot make it (`protocol/broker.py`).
+Such a process attaches first and says whose the connection is to be. From then on it is that agent's, and nothing that
+is said on it, by whoever holds it, makes it another's.
 """
 
 import logging
@@ -25,11 +29,13 @@ from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.procfs import Process
 from ollie.olliesrv.toolclient import ToolServer
 from ollie.olliesrv.witness import Witness, ticks
+from ollie.protocol.broker import BINDING
 
 if TYPE_CHECKING:
     from ollie.olliesrv.server import Ollie
 
 _log = logging.getLogger(__name__)
+_BOUND = "agent"  # of the state of a connection: the id of the agent that it belongs to for good
 
 
 class Proof:
@@ -91,14 +97,19 @@ class Door:
         raise NinepError(PERMISSION_DENIED)
 
     async def _unix(self, conn: Conn, uname: str, aname: str) -> OlliePeer:
+        if _BOUND in conn.state:
+            return self._bound(conn.state[_BOUND], uname, aname)
         hosts = {host.process: host for host in self._ollie.tool_servers() if host.process is not None}
         server = procfs.process(os.getpid())
         assert server is not None
         try:
             with Witness(conn.socket, ticks(conn.accepted_s)) as witness:
-                judgement = judge(witness.facts(server, tuple(hosts)))
+                facts = witness.facts(server, tuple(hosts))
+                judgement = judge(facts)
                 if judgement.verdict is Verdict.OWNER:
                     return OlliePeer(uname, aname, Role.USER)
+                if judgement.host is not None and facts.chain and facts.chain[0].same(judgement.host):
+                    return self._bind(conn, hosts[judgement.host], uname, aname)
                 agent = await self._agent(judgement, hosts, witness.pid)
                 # The process was asked about by its id: it counts only if the id was its own until now.
                 if agent is not None and witness.present():
@@ -108,6 +119,23 @@ class Door:
             raise NinepError(PERMISSION_DENIED) from None
         _log.warning("refused process %d that says it is %r: %s", witness.pid, uname, judgement.why)
         raise NinepError(PERMISSION_DENIED)
+
+    def _bind(self, conn: Conn, host: ToolServer, uname: str, aname: str) -> OlliePeer:
+        """Make a connection of a toolsrv process the agent's that it names, one of its session."""
+        agent_id = aname.removeprefix(BINDING)
+        agent = self._ollie.agent(agent_id) if agent_id != aname else None
+        if agent is None or agent.session.toolsrv is not host:
+            _log.warning("refused a tool server that says %r", aname)
+            raise NinepError(PERMISSION_DENIED)
+        conn.state[_BOUND] = agent_id
+        return OlliePeer(uname, "", Role.GROUP, agent)
+
+    def _bound(self, agent_id: str, uname: str, aname: str) -> OlliePeer:
+        """Whoever holds a connection that is an agent's, as long as there is that agent."""
+        agent = self._ollie.agent(agent_id)
+        if agent is None:
+            raise NinepError(PERMISSION_DENIED)
+        return OlliePeer(uname, aname, Role.GROUP, agent)
 
     async def _agent(self, judgement: Judgement, hosts: dict[Process, ToolServer], pid: int) -> Agent | None:
         """The agent that a process below a toolsrv belongs to, as that toolsrv says; it must be one of its session."""

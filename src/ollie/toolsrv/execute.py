@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from time import time
 
@@ -22,6 +22,7 @@ from ollie.sandbox.launcher import Run as Process
 from ollie.toolsrv import report
 from ollie.toolsrv.bypass import Broker
 from ollie.toolsrv.capture import Capture
+from ollie.toolsrv.descriptor import Descriptor
 from ollie.toolsrv.done import Done
 from ollie.toolsrv.events import Events, of_run
 from ollie.toolsrv.output import Output
@@ -136,8 +137,12 @@ class Executor:
         end = None
         failure = "internal error"
         try:
-            with Capture(run.output) as stderr, Capture(printed) if job.blocks else nullcontext(stderr) as stdout:
-                process = await self._spawn(job, stdout, stderr)
+            with (
+                Capture(run.output) as stderr,
+                Capture(printed) if job.blocks else nullcontext(stderr) as stdout,
+                self._descriptor(job.task.agent) as descriptor,
+            ):
+                process = await self._spawn(job, stdout, stderr, descriptor)
                 run.spawned(process)
                 self._events.emit(run.task.agent, of_run(run))
                 if run.state is State.STOPPING:
@@ -154,7 +159,12 @@ class Executor:
         how = (report.ending(end, job.timeout_s) or "exit status 0") if end else failure
         _log.info("run %d: %s for %s, %.3f s: %s", run.number, job.task.tool, job.task.agent, run.runtime_s, how)
 
-    async def _spawn(self, job: Job, stdout: Capture, stderr: Capture) -> Process:
+    def _descriptor(self, agent: str) -> AbstractContextManager[Descriptor | None]:
+        """How the tool reaches olliesrv, where there is one and an agent."""
+        where = self._settings.olliesrv
+        return Descriptor(where, agent) if where and agent else nullcontext()
+
+    async def _spawn(self, job: Job, stdout: Capture, stderr: Capture, descriptor: Descriptor | None) -> Process:
         stdin = _readable(job.stdin)
         try:
             return await self._launcher.spawn(
@@ -168,6 +178,7 @@ class Executor:
                     stdin=stdin,
                     stdout=stdout.write,
                     stderr=stderr.write,
+                    broker=descriptor.given if descriptor else -1,
                     background=job.task.background,
                     grace_s=self._settings.grace_s,
                 )
@@ -175,6 +186,8 @@ class Executor:
         finally:
             stdout.started()
             stderr.started()
+            if descriptor:
+                descriptor.started()
             if stdin >= 0:
                 os.close(stdin)
 

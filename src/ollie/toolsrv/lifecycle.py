@@ -61,6 +61,7 @@ class Options:
         idle_timeout_s: End so long after the last connection; None never ends by itself.
         secret: Preset; None lets the first client set it.
         bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
+        olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
     """
 
     cwd: Path
@@ -70,6 +71,7 @@ class Options:
     idle_timeout_s: float | None
     secret: bytes | None
     bypass_timeout_s: float = Settings.bypass_timeout_s
+    olliesrv: dial.Unix | None = None
 
 
 def run(options: Options) -> None:
@@ -126,7 +128,12 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         tmpdir = _tmpdir(base(), policy)
         stack.callback(tmpdir.remove)
         settings = Settings(
-            options.cwd, tmpdir.path, config_dir, options.yolo, bypass_timeout_s=options.bypass_timeout_s
+            options.cwd,
+            tmpdir.path,
+            config_dir,
+            options.yolo,
+            olliesrv=options.olliesrv,
+            bypass_timeout_s=options.bypass_timeout_s,
         )
         found = probe()
         _tell(options, report(found, policy))

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ninep.dial import Unix
 from ninep.errors import NinepError
-from ollie.protocol import policy_files
+from ollie.protocol import broker, policy_files
 from ollie.protocol.expand import environment, expand, placeholders
 from ollie.protocol.metadata import ArgumentError, Script, ToolInfo
 from ollie.protocol.payload import Call, PayloadError
@@ -19,6 +20,9 @@ from ollie.protocol.within import tighten
 from ollie.toolsrv.registry import Registry, RegistryError
 from ollie.toolsrv.runs import Task
 from ollie.toolsrv.validation import refusal
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+"""The directory from which Ollie is imported."""
 
 
 class RefusedError(NinepError):
@@ -42,6 +46,7 @@ class Settings:
         timeout_max_s: The longest that a call may ask for.
         grace_s: From SIGTERM to SIGKILL.
         output_bytes: How much of a run's output is kept.
+        olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
         bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
     """
 
@@ -53,6 +58,7 @@ class Settings:
     timeout_max_s: float = 3600
     grace_s: float = 2
     output_bytes: int = 16 * 1024 * 1024
+    olliesrv: Unix | None = None
     bypass_timeout_s: float = 300
 
 
@@ -110,7 +116,7 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         stdin=invocation.stdin,
         environment=_environment(call, policy, settings),
         cwd=cwd,
-        policy=_with_tool(policy, tool),
+        policy=_with_programs(policy, tool),
         enforced=not settings.yolo and not dispatch.bypass,
         bypass=dispatch.bypass,
         blocks=tool.output == "blocks" and not background,
@@ -139,17 +145,21 @@ def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Pol
     return tighten(base, expand(policy_files.load(tighter, config_dir), values))
 
 
-def _with_tool(policy: Policy, tool: ToolInfo) -> Policy:
-    """The policy, with the directory that the tool's program is in: no policy need name it for the tool to start."""
-    if not isinstance(tool.run, Script):
-        return policy
-    directory = str(Path(tool.run.argv[-1]).resolve().parent)
-    return replace(policy, filesystem=replace(policy.filesystem, rox=(*policy.filesystem.rox, directory)))
+def _with_programs(policy: Policy, tool: ToolInfo) -> Policy:
+    """The policy, with what no policy need name: where the tool's program is, and what `ollie-9p` is made of."""
+    files = policy.filesystem
+    rox = (*files.rox, str(Path(tool.run.argv[-1]).resolve().parent)) if isinstance(tool.run, Script) else files.rox
+    return replace(policy, filesystem=replace(files, rox=rox, ro=(*files.ro, str(_PACKAGES))))
 
 
 def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:
     """The allow-listed variables of the server and of the request, and who the tool runs for."""
-    own = {"TMPDIR": str(settings.tmpdir), "OLLIE_SESSION_ID": call.session, "OLLIE_AGENT_ID": call.agent}
+    own = {
+        "TMPDIR": str(settings.tmpdir),
+        "OLLIE_SESSION_ID": call.session,
+        "OLLIE_AGENT_ID": call.agent,
+        broker.VARIABLE: str(broker.DESCRIPTOR) if settings.olliesrv and call.agent else "",
+    }
     return environment(policy, {**os.environ, **call.env}, {key: value for key, value in own.items() if value})
 
 

@@ -8,12 +8,11 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
+from stocked import SESSION, agent
 
-from ollie.store.interface import AgentRow, LogName, Member, Seq, SessionRow
+from ollie.store.interface import LogName, Member, Seq, SessionRow
 from ollie.store.shelf import Tail
 from ollie.store.sqlite import SqliteStore
-
-SESSION = SessionRow(id="s1", number=1, name="one", cwd="/w", paused=True, created_at=1.5)
 
 Again = Callable[[], Awaitable[SqliteStore]]
 
@@ -40,21 +39,6 @@ async def store(again: Again) -> SqliteStore:
     store.put_session(SESSION)
     store.put_agent(agent("a1", store.next_number()))
     return store
-
-
-def agent(agent_id: str, number: int, session: str = "s1", **fields: bool) -> AgentRow:
-    return AgentRow(
-        id=agent_id,
-        number=number,
-        session=session,
-        name=f"name of {agent_id}",
-        cwd="/",
-        profile="default",
-        settings={"max_steps": 3, "stop": ["x"], "model": "m"},
-        ceiling=b"\0bound",
-        parent="p",
-        **fields,
-    )
 
 
 def filled(store: SqliteStore) -> None:

@@ -115,6 +115,8 @@ async def _run(settings: Settings, ready: Callable[[], None]) -> None:
     for number in _UNMOUNTING:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     unmounting = asyncio.create_task(_unmount(mount, stopping))
+    if log is not None:
+        log(f"{address} is mounted on {settings.directory}")
     ready()
     await mount.wait()
     stopping.set()

@@ -55,7 +55,7 @@ class Kernel:
             return
         header = protocol.OUT_HEADER.parse(message)
         assert header.len == len(message)
-        self._replies.pop(header.unique).set_result(Reply(-header.error, message[protocol.OUT_HEADER.size :]))
+        self._replies[header.unique].set_result(Reply(-header.error, message[protocol.OUT_HEADER.size :]))
 
     def send(self, opcode: int, nodeid: int = 0, body: bytes = b"") -> int:
         """A request that wants no reply, or whose reply is asked for later; its number."""
@@ -68,12 +68,14 @@ class Kernel:
 
     async def reply(self, unique: int) -> Reply:
         """The reply to a request."""
-        return await self._replies[unique]
+        try:
+            return await self._replies[unique]
+        finally:
+            del self._replies[unique]
 
     async def call(self, opcode: int, nodeid: int = 0, body: bytes = b"") -> Reply:
         """A request and its reply."""
-        unique = self.send(opcode, nodeid, body)
-        return await self._replies[unique]
+        return await self.reply(self.send(opcode, nodeid, body))
 
     def interrupt(self, unique: int) -> None:
         """The caller of a request got a signal."""

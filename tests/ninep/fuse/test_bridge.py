@@ -530,6 +530,21 @@ async def test_server_goes_and_returns(server: Server, sample: Sample, address: 
         await again.close()
 
 
+async def test_one_attempt_for_all(server: Server, sample: Sample, address: str) -> None:
+    """Requests that find the connection lost share one attempt to make another, and each failure is a line."""
+    async with serving(address) as served:
+        await server.close()
+        assert (await served.kernel.call(Opcode.GETATTR, ROOT)).error == errno.ENOTCONN
+        assert served.log[-2].startswith("connect: ")
+        again = sample_server(sample)
+        await again.listen(address)
+        sample.attaches.clear()
+        numbers = [served.kernel.send(Opcode.GETATTR, ROOT) for _ in range(20)]
+        assert {(await served.kernel.reply(number)).error for number in numbers} == {0}
+        assert len(sample.attaches) == 1
+        await again.close()
+
+
 async def test_what_is_gone_after_a_restart(server: Server, address: str) -> None:
     """A node that the new server does not have does not exist."""
     async with serving(address) as served:

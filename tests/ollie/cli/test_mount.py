@@ -1,8 +1,8 @@
 """`ollie-9p mount` and `umount`, on a real server."""
 
 import os
-import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def test_a_conversation(served: House) -> None:
     """The files of a session, an agent and a turn, by echo and cat."""
     served.ok("ollie-9p", "mount", "m")
     said = served.sh(
-        "cd m; echo name=myproj > session/new; echo name=coding cwd=$PWD/.. > session/myproj/agent/new;"
+        "work=$PWD; cd m; echo name=myproj > session/new; echo name=coding cwd=$work > session/myproj/agent/new;"
         "cd session/myproj/agent/coding; echo 'fix the bug' > prompt; cat wait; cat chat;"
         "echo 'my plan' > plan; echo more >> plan; grep -r my plan; wc -l < plan;"
         "grep -c . ../../../idx; mv ../coding ../other; cat name; cat ../../agent/other/wait"
@@ -51,21 +51,38 @@ def test_a_conversation(served: House) -> None:
     assert "myproj" not in (served.work / "names").read_text()
 
 
+def test_a_directory_in_the_mount(served: House) -> None:
+    """An agent that is to work in the server's own tree is refused, and the server does not wait for itself."""
+    served.ok("ollie-9p", "mount", "m")
+    served.sh("echo name=myproj > m/session/new")
+    done = served.run(
+        "bash", "-c", "cd m/session; /bin/echo name=x cwd=$PWD > myproj/agent/new; echo $?; cat ../errors"
+    )
+    assert done.stdout.startswith("1\n")
+    assert f"cwd does not exist: {served.work}/m/session" in done.stdout
+
+
+def _until_mounted(process: subprocess.Popen[str]) -> list[str]:
+    """What a verbose mount says until it can be used."""
+    assert process.stderr
+    lines = [process.stderr.readline()]
+    while not lines[-1].endswith(" is mounted on m\n"):
+        lines.append(process.stderr.readline())
+        assert lines[-1], lines
+    return lines
+
+
 def test_in_the_foreground(served: House) -> None:
-    """Ctrl-C unmounts."""
+    """Ctrl-C unmounts; messages and errors are shown when they are asked for."""
     process = served.begin("sh", "-c", "echo $$; exec ollie-9p -v mount -f m")
     assert process.stdout
-    assert process.stderr
     pid = process.stdout.readline().strip()
-    lines = []
-    while "GETATTR" not in served.run("stat", "m").stdout and "fuse" not in served.run("findmnt", "m").stdout:
-        lines.append(process.stderr.readline())
+    assert any(line.startswith("ollie-9p: -> Tattach ") for line in _until_mounted(process))
     assert served.run("cat", "m/nowhere").returncode == 1
     served.ok("kill", f"-{signal.SIGINT.value}", pid)
     out, err = process.communicate()
     assert (process.returncode, out) == (0, "")
     assert "ollie-9p: lookup /: file does not exist (ENOENT)\n" in err
-    assert re.search(r"^ollie-9p: -> Tattach .*", "".join(lines) + err, re.MULTILINE)
     assert served.run("findmnt", "m").returncode == 1
 
 
@@ -80,12 +97,12 @@ def test_server_again(served: House) -> None:
 
 def test_end_with_the_server(served: House) -> None:
     """Without reconnection the command ends with the server."""
-    process = served.begin("ollie-9p", "mount", "-f", "--no-reconnect", "m")
-    while served.run("findmnt", "m").returncode:
-        assert process.poll() is None
+    process = served.begin("ollie-9p", "mount", "-v", "-f", "--no-reconnect", "m")
+    _until_mounted(process)
     served.ok("olliesrv", "stop")
-    assert process.communicate() == ("", "ollie-9p: the server hung up\n")
+    assert process.communicate()[1].endswith("ollie-9p: the server hung up\n")
     assert process.returncode == 1
+    assert served.run("findmnt", "m").returncode == 1
 
 
 def test_in_use(served: House) -> None:

@@ -1,0 +1,47 @@
+"""Who may use a mount, as the kernel says who they are."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from ninep.fuse.callers import Caller, process_of, same_user
+
+
+@pytest.mark.parametrize(
+    ("pid", "uid", "admitted"),
+    [
+        (os.getpid(), os.getuid(), True),
+        (os.getpid(), os.getuid() + 1, False),
+        (0, os.getuid(), False),
+        (2**22 + 1, os.getuid(), False),
+    ],
+)
+async def test_same_user(pid: int, uid: int, *, admitted: bool) -> None:
+    """Only a process of this user that can be looked at."""
+    assert await same_user()(Caller(pid, uid, os.getgid())) == admitted
+
+
+def test_no_new_privs() -> None:
+    """A process that cannot gain privileges is under other rules than we are, and we than it."""
+    code = """
+import asyncio, ctypes, os
+from ninep.fuse.callers import Caller, same_user
+before = same_user()
+ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+me = Caller(os.getpid(), os.getuid(), os.getgid())
+print(asyncio.run(before(me)), asyncio.run(same_user()(me)))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False True\n"
+
+
+def test_threads() -> None:
+    """The kernel tells a thread; what counts is its process."""
+    found: list[int | None] = []
+    thread = threading.Thread(target=lambda: found.append(process_of(threading.get_native_id())))
+    thread.start()
+    thread.join()
+    assert found == [os.getpid()]
+    assert process_of(2**22 + 1) is None

@@ -81,14 +81,54 @@ def test_a_second_server(house: House) -> None:
 
 
 def test_two_servers_on_two_sockets(house: House) -> None:
-    """Servers on different sockets do not mind each other."""
+    """Servers on different sockets with different data do not mind each other."""
     first = started(house)
     other = f"unix!{house.path}/other/ollie"
+    house.environ["OLLIE_DATA_PATH"] = f"{house.path}/data"
     second = started(house, "--listen", other)
     assert first != second
     assert house.ok("ollie-9p", "-a", other, "read", "backends")
     assert house.ok("olliesrv", "stop", "-a", other) == f"olliesrv (pid {second}) has ended\n"
     assert house.read("backends")
+
+
+def test_a_second_server_on_the_same_data(house: House) -> None:
+    """It names the first, whose work it does not touch; when that has ended, also by SIGKILL, another may begin."""
+    pid = started(house)
+    other = f"unix!{house.path}/other/ollie"
+    data = house.home / ".local/share/ollie"
+    line = f"olliesrv: {data} is used by olliesrv (pid {pid}); end it, or set OLLIE_DATA_PATH to another directory"
+    assert house.fails("olliesrv", "start", "--listen", other) == line
+    house.write("session/new", "name=one")
+    house.ok("kill", "-KILL", str(pid))
+    started(house, "--listen", other)
+    assert house.ok("ollie-9p", "-a", other, "read", "session/one/name") == "one\n"
+
+
+def test_a_store_that_cannot_be_used(house: House) -> None:
+    """A damaged store is one line on the terminal."""
+    data = house.home / ".local/share/ollie"
+    data.mkdir(parents=True, mode=0o700)
+    (data / "ollie.db").write_bytes(b"x" * 10_000)
+    line = f"olliesrv: the store cannot be used: {data}/ollie.db: file is not a database"
+    assert house.fails("olliesrv", "start").startswith(line)
+
+
+def test_a_disk_without_room(house: House) -> None:
+    """Writes are answered with the reason, and when there is room everything is there."""
+    pid = started(house)
+    house.write("session/new", "name=one")
+    house.write("session/one/agent/new", f"name=a cwd={house.work}")
+    house.ok("prlimit", f"--pid={pid}", "--fsize=0:")
+    answer = house.fails("ollie-9p", "write", "session/one/agent/a/plan", stdin="x" * 1000)
+    assert "not on disk yet, kept in memory: the store cannot be written: " in answer
+    assert house.read("session/one/agent/a/plan") == "x" * 1000
+    house.ok("prlimit", f"--pid={pid}", "--fsize=unlimited:")
+    house.write("session/new", "name=two")
+    house.ok("kill", "-KILL", str(pid))
+    started(house)
+    assert house.read("session/one/agent/a/plan") == "x" * 1000
+    assert house.read("session/two/name") == "two\n"
 
 
 def test_a_namespace_directory_that_others_may_enter(house: House) -> None:

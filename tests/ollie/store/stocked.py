@@ -1,6 +1,11 @@
-"""What tests put into a store."""
+"""What tests put into a store, and a disk that they fill."""
+
+from typing import Any
+
+from sqlalchemy import Connection, event
 
 from ollie.store.interface import AgentRow, SessionRow
+from ollie.store.sqlite import SqliteStore
 
 SESSION = SessionRow(id="s1", number=1, name="one", cwd="/w", paused=True, created_at=1.5)
 
@@ -19,3 +24,14 @@ def agent(agent_id: str, number: int, session: str = "s1", *, temporary: bool = 
         parent="p",
         temporary=temporary,
     )
+
+
+class Disk:
+    """The disk under a store: while it is full, no page is added to the database."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.full = False
+        event.listen(store._engine, "begin", self._limit)
+
+    def _limit(self, connection: Connection, *_: Any) -> None:
+        connection.exec_driver_sql(f"PRAGMA max_page_count={1 if self.full else 1 << 30}")

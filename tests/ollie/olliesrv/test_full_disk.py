@@ -1,0 +1,92 @@
+"""What agents do while the store cannot write."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ninep.errors import NinepError
+from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.states import State
+from ollie.store import writer
+
+sys.path.append(str(Path(__file__).parent.parent / "store"))
+
+from stocked import Disk
+
+FULL = "not on disk yet, kept in memory: the store cannot be written: database or disk is full"
+LONG = b"x" * 100_000
+
+
+@pytest.fixture
+def disk(ollie: Ollie, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    monkeypatch.setattr(writer, "RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr(writer, "RETRY_LONGEST_S", 0.05)
+    ollie.store._writer._retry_s = 0.02
+    disk = Disk(ollie.store)
+    yield disk
+    disk.full = False
+
+
+def activity(agent: Agent) -> str:
+    return dict(line.split("=", 1) for line in agent.stats_text().decode().splitlines())["activity"]
+
+
+async def test_a_prompt_is_answered_with_the_reason_and_runs(agent: Agent, disk: Disk) -> None:
+    """The turn waits for the disk before it counts as over, says so, and ends when there is room."""
+    disk.full = True
+    with pytest.raises(NinepError, match=f"^{FULL}$"):
+        await agent.prompt(LONG, by=None)
+    while activity(agent) != FULL:  # noqa: ASYNC110  nothing else tells
+        await asyncio.sleep(0.01)
+    assert agent.state is State.RUNNING
+    assert (await agent.chat.read(0, 1 << 20)).endswith(b"x\n")
+    disk.full = False
+    assert await agent.wait_state() == b"idle\n"
+    assert activity(agent) == ""
+    await agent.prompt(b"next", by=None)
+    await agent.wait_state()
+    chat = await agent.chat.read(0, 1 << 20)
+    assert chat == b"> %b\n\nyou said: %b\n\n> next\n\nyou said: next\n" % (LONG, LONG)
+
+
+async def test_every_write_is_answered_with_the_reason(ollie: Ollie, agent: Agent, disk: Disk) -> None:
+    """And is seen at once; what is killed is gone."""
+    other = await agent.session.start_agent({"name": "other"}, by=None)
+    disk.full = True
+    writes: list[Callable[[], Any]] = [
+        lambda: agent.plan.write(0, LONG),
+        lambda: agent.configure(b"max_steps=3", by=None),
+        lambda: agent.rename("again", by=None),
+        lambda: agent.session.rename("mine", by=None),
+        lambda: agent.session.start_agent({"name": "more"}, by=None),
+        lambda: ollie.sessions.create(name="two", by=None),
+        lambda: other.kill(by=None),
+    ]
+    for write in writes:
+        with pytest.raises(NinepError, match=f"^{FULL}$"):
+            await write()
+    found = await ollie.sessions.find("mine")
+    assert found is agent.session
+    assert [made.name for made in found.agents()] == ["again", "more"]
+    assert b"max_steps=3\n" in agent.cfg_text()
+    with pytest.raises(NinepError, match=f"^{FULL}$"):
+        await agent.session.kill(by=None)
+    assert [name for name, _ in ollie.sessions.names()] == ["two"]
+
+
+async def test_after_a_restart_everything_is_there(
+    ollie: Ollie, agent: Agent, disk: Disk, serve: Callable[..., Any]
+) -> None:
+    """What was refused on a full disk included, when there was room before the end."""
+    disk.full = True
+    with pytest.raises(NinepError, match=f"^{FULL}$"):
+        await agent.plan.write(0, LONG)
+    disk.full = False
+    await ollie.close()
+    again = (await (await serve()).sessions.find("myproj")).find_agent("coding")
+    assert again.plan.text == LONG.decode()

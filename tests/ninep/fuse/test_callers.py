@@ -18,6 +18,7 @@ from ninep.fuse.callers import Caller, process_of, same_user
         (0, os.getuid(), False),
         (2**22 + 1, os.getuid(), False),
     ],
+    ids=["we", "another user", "another namespace", "nobody"],
 )
 async def test_same_user(pid: int, uid: int, *, admitted: bool) -> None:
     """Only a process of this user that can be looked at."""

@@ -12,7 +12,7 @@ import msgspec
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.places import is_within
 from ollie.protocol import expand, policy, policy_files
-from ollie.protocol.paths import config_dir
+from ollie.protocol.paths import config_path
 from ollie.protocol.within import within
 
 _TMPDIR = "/tmp/ollie-session"  # noqa: S108  a name that stands for each session's own directory, never opened
@@ -60,7 +60,7 @@ def ceiling(directory: str, sandbox: str, tools: Sequence[str], max_cost_usd: fl
     encoded = ""
     if not yolo:
         try:
-            named = policy_files.load(sandbox or "default", config_dir())
+            named = policy_files.load(sandbox or "default", config_path())
             encoded = policy.encode(expand.expand(named, expand.placeholders(directory, _TMPDIR)))
         except policy.PolicyError as error:
             raise RefusedError(str(error)) from None

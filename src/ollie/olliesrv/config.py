@@ -49,6 +49,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         resume: what becomes of prompts that waited when an earlier server ended: `queue` runs them; `off` holds those
             of an agent until its next prompt, or the session's command `resume`.
         open_sessions: how many sessions are kept in memory that nobody uses at the moment.
+        bypass_timeout_s: how long what asks to run without the sandbox waits for its answer.
         toolsrv_idle_s: after which time without work the tool server of a session is ended.
     """
 
@@ -74,6 +75,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     resume: Literal["queue", "off"] = "queue"
     open_sessions: Count = 16
     toolsrv_start_s: Seconds = 30.0
+    bypass_timeout_s: Seconds = 300.0
     toolsrv_idle_s: Seconds = 600.0
 
 
@@ -86,7 +88,7 @@ def load(path: str | None = None) -> Config:
     Raises:
         ConfigError: it cannot be read, is not YAML, or has a key or a value that cannot be.
     """
-    path = path or f"{paths.config_dir()}/config.yaml"
+    path = path or f"{paths.config_path()}/config.yaml"
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from ninep import dial
 from ollie.olliesrv.lock import holder, lock_path
-from ollie.protocol.paths import cache_dir, config_dir, data_dir
+from ollie.protocol.paths import cache_path, config_path, data_dir, data_path
 
 Tell = Callable[[str], None]
 
@@ -151,9 +151,9 @@ def _spawn(arguments: Sequence[str], log: str) -> tuple[int, int]:
     command = [sys.executable, "-P", "-m", "ollie.cli.olliesrv", "serve", *arguments, "--ready-fd", str(say)]
     environ = {
         **os.environ,
-        "OLLIE_CFG_PATH": config_dir(),
-        "OLLIE_DATA_PATH": data_dir(),
-        "OLLIE_CACHE_PATH": cache_dir(),
+        "OLLIE_CFG_PATH": config_path(),
+        "OLLIE_DATA_PATH": data_path(),
+        "OLLIE_CACHE_PATH": cache_path(),
     }
     environ.pop("OLLIE_BROKER_FD", None)
     try:

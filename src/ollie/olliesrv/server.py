@@ -23,7 +23,7 @@ from ollie.olliesrv.places import scratch_base, sweep_scratch
 from ollie.olliesrv.profiles import Profiles
 from ollie.olliesrv.services import Services
 from ollie.olliesrv.sessions import Sessions
-from ollie.olliesrv.toolclient import Settings, ToolServer, forget_secrets, socket_path, sockets
+from ollie.olliesrv.toolclient import Settings, ToolServer, forget_others, socket_path, sockets
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
@@ -89,12 +89,13 @@ class Ollie:
         directory = str(Path(place.path).parent) if isinstance(place, dial.Unix) else dial.namespace_dir()
         tools = Settings(
             sockets=paths.private_directory(directory),
-            secrets=f"{paths.data_dir()}/secrets",
+            secrets=f"{paths.data_path()}/secrets",
             address=address,
             yolo=yolo,
             start_s=config.toolsrv_start_s,
             idle_s=config.toolsrv_idle_s,
             cancel_s=config.cancel_s,
+            bypass_s=config.bypass_timeout_s,
         )
         providers = backends or Backends(os.environ, config)
         data = paths.private_directory(paths.data_dir())
@@ -112,7 +113,7 @@ class Ollie:
             tools=tools,
             address=address,
             scratch=scratch_base(address),
-            private=(paths.config_dir(), paths.data_dir(), paths.cache_dir(), directory),
+            private=(paths.config_path(), paths.data_path(), paths.cache_path(), directory),
         )
         server = cls(services, lock)
         try:
@@ -173,11 +174,12 @@ class Ollie:
             if path in ids:
                 session = await self.sessions.find(ids[path])
                 assert session is not None
-                session.toolsrv.adopt()
+                if session.toolsrv.adopt():
+                    session.later(session.toolsrv.catch_up())
             else:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
                 await toolproc.end(found, self.config.cancel_s)
-        forget_secrets(settings, self.sessions.ids())
+        forget_others(settings, self.sessions.ids())
 
     # Its root files.
 

@@ -14,6 +14,7 @@ from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.ceilings import covers
 from ollie.olliesrv.commands import dispatch, listing
 from ollie.olliesrv.errors import RefusedError, denied, gone
+from ollie.olliesrv.following import Ended
 from ollie.olliesrv.outfit import Outfit
 from ollie.olliesrv.places import Scratch, working_directory
 from ollie.olliesrv.services import Services
@@ -48,7 +49,7 @@ class Session:
         self._store = services.store
         self._scratch = Scratch(services.scratch, row.id)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.toolsrv = ToolServer(row.id, self.directory, services.tools)
+        self.toolsrv = ToolServer(row.id, self.directory, services.tools, self._completed)
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
         for agent in agents:
@@ -223,8 +224,15 @@ class Session:
         # Where the store cannot write now, the session goes all the same, and whoever asked is told in the end.
         await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()), return_exceptions=True)
         await self.toolsrv.close()
+        await asyncio.to_thread(self.toolsrv.forget_all)
         await asyncio.to_thread(self._scratch.remove)
         await self._store.stored(self._store.drop_session(self.id))
+
+    async def _completed(self, ended: Ended) -> None:
+        """Something that an agent ran in the background has ended."""
+        agent = self.find_agent(ended.agent)
+        if agent is not None and agent.id == ended.agent and agent.alive:
+            await agent.completed(ended.key, ended.message)
 
     def _change(self, row: SessionRow) -> Seq:
         self.row = row
@@ -263,9 +271,9 @@ class Session:
         values = {
             "OLLIE_SESSION_ID": self.id,
             "OLLIE_ADDRESS": self._services.address,
-            "OLLIE_CFG_PATH": paths.config_dir(),
-            "OLLIE_DATA_PATH": paths.data_dir(),
-            "OLLIE_CACHE_PATH": paths.cache_dir(),
+            "OLLIE_CFG_PATH": paths.config_path(),
+            "OLLIE_DATA_PATH": paths.data_path(),
+            "OLLIE_CACHE_PATH": paths.cache_path(),
             **{f"OLLIE_{kind.upper()}_PATH": os.pathsep.join(paths.search_path(kind)) for kind in _KINDS},
         }
         return "".join(f"{name}={value}\n" for name, value in values.items()).encode()

@@ -7,24 +7,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 
+from ollie.protocol import paths
 from ollie.protocol.policy import Filesystem, Policy, PolicyError
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
-# What a placeholder stands for when the environment does not say (XDG base directory specification).
-_XDG_DEFAULTS = {
-    "XDG_CONFIG_HOME": ".config",
-    "XDG_DATA_HOME": ".local/share",
-    "XDG_CACHE_HOME": ".cache",
-    "XDG_STATE_HOME": ".local/state",
-}
-_OLLIE_DEFAULTS = {
-    "OLLIE_CFG_PATH": "XDG_CONFIG_HOME",
-    "OLLIE_DATA_PATH": "XDG_DATA_HOME",
-    "OLLIE_CACHE_PATH": "XDG_CACHE_HOME",
-}
+_XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 # The variables that every tool gets; `LC_*` by its prefix.
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "TZ", "TMPDIR")
@@ -40,12 +29,15 @@ def placeholders(cwd: str, tmpdir: str, environ: Mapping[str, str] | None = None
         environ: where HOME, XDG_* and OLLIE_* come from; os.environ when left out. XDG_RUNTIME_DIR has no default.
     """
     env = os.environ if environ is None else environ
-    home = os.path.realpath(env.get("HOME") or str(Path("~").expanduser()))
+    home = os.path.realpath(paths.home(env))
+    env = {**env, "HOME": home}
     values = {"CWD": os.path.realpath(cwd), "TMPDIR": os.path.realpath(tmpdir), "HOME": home}
-    for name, default in _XDG_DEFAULTS.items():
-        values[name] = env.get(name) or f"{home}/{default}"
-    for name, base in _OLLIE_DEFAULTS.items():
-        values[name] = env.get(name) or f"{values[base]}/ollie"
+    values |= {name: paths.xdg(name, env) for name in _XDG}
+    values |= {
+        "OLLIE_CFG_PATH": paths.config_path(env),
+        "OLLIE_DATA_PATH": paths.data_path(env),
+        "OLLIE_CACHE_PATH": paths.cache_path(env),
+    }
     if runtime := env.get("XDG_RUNTIME_DIR"):
         values["XDG_RUNTIME_DIR"] = runtime
     return values

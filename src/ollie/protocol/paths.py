@@ -1,7 +1,7 @@
 """The directories and files of Ollie, from the environment.
 
-Every function takes the environment as a mapping, `os.environ` when none is given. Directories that Ollie owns are made
-when they are missing, with mode 0700. Command lines import this module: it needs nothing beyond `os`.
+Every function takes the environment as a mapping, `os.environ` when none is given. A directory that is
+made here gets mode 0700. Command lines import this module: it needs nothing beyond `os`.
 """
 
 # pathlib would cost the command lines a tenth of their time.
@@ -21,25 +21,65 @@ class PathError(OSError):
     """A directory that cannot be used; its text says why and what to do."""
 
 
-def config_dir(environ: "Mapping[str, str] | None" = None) -> str:
-    """`$OLLIE_CFG_PATH`, else `$XDG_CONFIG_HOME/ollie`, else `~/.config/ollie`; made when missing."""
-    return _made(_config(_environment(environ)))
+_XDG = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_STATE_HOME": ".local/state",
+}
+"""What each stands for below the home directory: XDG base directory specification."""
+
+
+def home(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$HOME`, else what the user database says."""
+    path = _environment(environ).get("HOME", "")
+    return path if path.startswith("/") else os.path.expanduser("~")
+
+
+def xdg(name: str, environ: "Mapping[str, str] | None" = None) -> str:
+    """The base directory of that name, as XDG_DATA_HOME, without a slash at its end."""
+    path = _environment(environ).get(name, "")
+    # The base directory specification says that a relative path is to be ignored.
+    return (path if path.startswith("/") else f"{home(environ)}/{_XDG[name]}").rstrip("/")
+
+
+def config_path(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$OLLIE_CFG_PATH`, else `$XDG_CONFIG_HOME/ollie`, else `~/.config/ollie`; it may not exist."""
+    return _own("OLLIE_CFG_PATH", "XDG_CONFIG_HOME", environ)
+
+
+def data_path(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$OLLIE_DATA_PATH`, else `$XDG_DATA_HOME/ollie`, else `~/.local/share/ollie`; it may not exist."""
+    return _own("OLLIE_DATA_PATH", "XDG_DATA_HOME", environ)
+
+
+def cache_path(environ: "Mapping[str, str] | None" = None) -> str:
+    """`$OLLIE_CACHE_PATH`, else `$XDG_CACHE_HOME/ollie`, else `~/.cache/ollie`; it may not exist."""
+    return _own("OLLIE_CACHE_PATH", "XDG_CACHE_HOME", environ)
+
+
+def made(path: str) -> str:
+    """`path`, made when it is missing, with what is missing above it.
+
+    Raises:
+        PathError: `…: cannot be made: permission denied`.
+    """
+    if not os.path.isdir(path):
+        try:
+            _make(path)
+        except OSError as error:
+            raise PathError(f"{path}: cannot be made: {str(error.strerror).lower()}") from None
+    return path
 
 
 def data_dir(environ: "Mapping[str, str] | None" = None) -> str:
-    """`$OLLIE_DATA_PATH`, else `$XDG_DATA_HOME/ollie`, else `~/.local/share/ollie`; made when missing."""
-    return _made(_base(_environment(environ), "OLLIE_DATA_PATH", "XDG_DATA_HOME", ".local/share"))
-
-
-def cache_dir(environ: "Mapping[str, str] | None" = None) -> str:
-    """`$OLLIE_CACHE_PATH`, else `$XDG_CACHE_HOME/ollie`, else `~/.cache/ollie`; made when missing."""
-    return _made(_base(_environment(environ), "OLLIE_CACHE_PATH", "XDG_CACHE_HOME", ".cache"))
+    """`data_path`, made when it is missing."""
+    return made(data_path(environ))
 
 
 def secret_file(environ: "Mapping[str, str] | None" = None) -> str:
     """The file with the secret for TCP: `$OLLIE_SECRET_FILE`, else `secret` in the config directory."""
-    env = _environment(environ)
-    return env.get("OLLIE_SECRET_FILE") or _config(env) + "/secret"
+    return _environment(environ).get("OLLIE_SECRET_FILE") or f"{config_path(environ)}/secret"
 
 
 def toolsrv_state(address: str, environ: "Mapping[str, str] | None" = None) -> str:
@@ -57,7 +97,7 @@ def search_path(kind: str, environ: "Mapping[str, str] | None" = None) -> list[s
     directory that ships with Ollie.
     """
     env = _environment(environ)
-    listed = env.get(f"OLLIE_{kind.upper()}_PATH") or f"{_config(env)}/{kind}"
+    listed = env.get(f"OLLIE_{kind.upper()}_PATH") or f"{config_path(env)}/{kind}"
     return [*(_absolute(path, env) for path in listed.split(":") if path), shipped(kind)]
 
 
@@ -73,7 +113,7 @@ def private_directory(path: str) -> str:
         PathError: `…: not a directory`, `…: belongs to uid N`, `…: others may enter it (mode 0755)`, each
             with the remedy.
     """
-    _made(path)
+    made(path)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
         raise PathError(f"{path}: not a directory; remove it or choose another place")
@@ -89,41 +129,16 @@ def _environment(environ: "Mapping[str, str] | None") -> "Mapping[str, str]":
     return os.environ if environ is None else environ
 
 
-def _home(env: "Mapping[str, str]") -> str:
-    home = env.get("HOME")
-    if home and home.startswith("/"):
-        return home
-    return os.path.expanduser("~")
-
-
 def _absolute(path: str, env: "Mapping[str, str]") -> str:
     if path == "~" or path.startswith("~/"):
-        path = _home(env) + path[1:]
+        path = home(env) + path[1:]
     return os.path.abspath(path)
 
 
-def _config(env: "Mapping[str, str]") -> str:
-    return _base(env, "OLLIE_CFG_PATH", "XDG_CONFIG_HOME", ".config")
-
-
-def _base(env: "Mapping[str, str]", own: str, xdg: str, default: str) -> str:
-    path = env.get(own)
-    if path:
-        return _absolute(path, env)
-    base = env.get(xdg, "")
-    # The base directory specification says that a relative path is to be ignored.
-    if not base.startswith("/"):
-        base = f"{_home(env)}/{default}"
-    return f"{base.rstrip('/')}/ollie"
-
-
-def _made(path: str) -> str:
-    if not os.path.isdir(path):
-        try:
-            _make(path)
-        except OSError as error:
-            raise PathError(f"{path}: cannot be made: {str(error.strerror).lower()}") from None
-    return path
+def _own(name: str, base: str, environ: "Mapping[str, str] | None") -> str:
+    env = _environment(environ)
+    path = env.get(name)
+    return _absolute(path, env) if path else f"{xdg(base, env)}/ollie"
 
 
 def _make(path: str) -> None:

@@ -123,7 +123,7 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         counters = _counters(state, str(options.addresses[0]))
         for counter in counters:
             stack.callback(counter.close)
-        config_dir = Path(paths.config_dir())
+        config_dir = Path(paths.config_path())
         policy = policy_files.load("default", str(config_dir))
         tmpdir = _tmpdir(base(), policy)
         stack.callback(tmpdir.remove)

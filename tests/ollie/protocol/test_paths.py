@@ -15,30 +15,38 @@ from ollie.protocol import paths
 @pytest.mark.parametrize(
     ("function", "environ", "expected"),
     [
-        (paths.config_dir, {}, "{home}/.config/ollie"),
-        (paths.config_dir, {"XDG_CONFIG_HOME": "{home}/xdg/"}, "{home}/xdg/ollie"),
-        (paths.config_dir, {"XDG_CONFIG_HOME": "relative"}, "{home}/.config/ollie"),
-        (paths.config_dir, {"XDG_CONFIG_HOME": "{home}/x", "OLLIE_CFG_PATH": "{home}/own"}, "{home}/own"),
-        (paths.config_dir, {"OLLIE_CFG_PATH": "~/own"}, "{home}/own"),
-        (paths.config_dir, {"OLLIE_CFG_PATH": ""}, "{home}/.config/ollie"),
-        (paths.data_dir, {}, "{home}/.local/share/ollie"),
-        (paths.data_dir, {"XDG_DATA_HOME": "{home}/d"}, "{home}/d/ollie"),
-        (paths.data_dir, {"OLLIE_DATA_PATH": "{home}/e"}, "{home}/e"),
-        (paths.cache_dir, {}, "{home}/.cache/ollie"),
-        (paths.cache_dir, {"XDG_CACHE_HOME": "{home}/c"}, "{home}/c/ollie"),
-        (paths.cache_dir, {"OLLIE_CACHE_PATH": "{home}/f"}, "{home}/f"),
+        (paths.config_path, {}, "{home}/.config/ollie"),
+        (paths.config_path, {"XDG_CONFIG_HOME": "{home}/xdg/"}, "{home}/xdg/ollie"),
+        (paths.config_path, {"XDG_CONFIG_HOME": "relative"}, "{home}/.config/ollie"),
+        (paths.config_path, {"XDG_CONFIG_HOME": "{home}/x", "OLLIE_CFG_PATH": "{home}/own"}, "{home}/own"),
+        (paths.config_path, {"OLLIE_CFG_PATH": "~/own"}, "{home}/own"),
+        (paths.config_path, {"OLLIE_CFG_PATH": ""}, "{home}/.config/ollie"),
+        (paths.data_path, {}, "{home}/.local/share/ollie"),
+        (paths.data_path, {"XDG_DATA_HOME": "{home}/d"}, "{home}/d/ollie"),
+        (paths.data_path, {"OLLIE_DATA_PATH": "{home}/e"}, "{home}/e"),
+        (paths.cache_path, {}, "{home}/.cache/ollie"),
+        (paths.cache_path, {"XDG_CACHE_HOME": "{home}/c"}, "{home}/c/ollie"),
+        (paths.cache_path, {"OLLIE_CACHE_PATH": "{home}/f"}, "{home}/f"),
     ],
 )
 def test_directories(
     function: Callable[[dict[str, str]], str], environ: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
-    """Each directory comes from its variable, the base directory specification, or the home directory, and is made."""
+    """Each comes from its variable, the base directory specification or the home directory; none is made."""
     env = {"HOME": str(tmp_path)} | {name: value.format(home=tmp_path) for name, value in environ.items()}
     found = function(env)
     assert found == expected.format(home=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_dir(tmp_path: Path) -> None:
+    """The data directory is made, and what is missing above it, for its owner only; it may be there already."""
+    env = {"HOME": str(tmp_path)}
+    found = paths.data_dir(env)
+    assert found == paths.data_path(env)
     assert stat.S_IMODE(Path(found).stat().st_mode) == 0o700
     assert stat.S_IMODE(Path(found).parent.stat().st_mode) == 0o700
-    assert function(env) == found
+    assert paths.data_dir(env) == found
 
 
 def test_home_of_the_user_database(monkeypatch: pytest.MonkeyPatch) -> None:

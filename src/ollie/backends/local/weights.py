@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ollie.protocol.paths import cache_dir
+from ollie.protocol.paths import cache_path
 
 FETCH = "python -m ollie.backends.local.fetch"
 _MAGIC = b"GGUF"
@@ -78,7 +78,7 @@ def configured(path: str | None = None, environ: Mapping[str, str] = os.environ)
 
 def cached(weights: Weights = QWEN, environ: Mapping[str, str] = os.environ) -> Path:
     """The file's place in our cache, whether it is there or not. What is there has been verified."""
-    return Path(cache_dir(environ)) / "models" / weights.file
+    return Path(cache_path(environ)) / "models" / weights.file
 
 
 def locate(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Path:

@@ -150,6 +150,10 @@ class Agent:
             raise RefusedError("prompt is empty")
         await self._store.stored(self.runner.enqueue(text))
 
+    async def completed(self, key: str, message: str) -> None:
+        """Queue the message that something in the background has ended, once for each key; then it is durable."""
+        await self._store.stored(self.runner.complete(key, message))
+
     def turn_end(self) -> "asyncio.Future[TurnEnded]":
         """How the turn that runs, or else the next one, ends; `file does not exist` when the agent is killed first."""
         return self.runner.turn_end()

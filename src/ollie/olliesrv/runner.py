@@ -40,6 +40,7 @@ from ollie.store.interface import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_COMPLETED = 256  # keys of messages that are remembered; a tool server repeats only what it was not told to forget
 _STORE_FIRST_S = 1.0
 _STORE_LONGEST_S = 30.0
 
@@ -124,6 +125,8 @@ class Runner:
             return self._trouble or "starting"
         if self._turns is None:
             return ""
+        if self.busy and self._host.toolsrv.asks(self._agent):
+            return "waiting for approval"
         return self._turns.trouble or self._turns.state.activity
 
     def enqueue(self, text: str) -> Seq:
@@ -131,6 +134,17 @@ class Runner:
         seq = self._store.enqueue(self._agent, text)
         self.queued += 1
         self.let_go()
+        return seq
+
+    def complete(self, key: str, message: str) -> Seq:
+        """Add a message to the queue, unless one with this key was added before; a queue that is held stays held."""
+        if key not in self.counts.completed:
+            self.counts = replace(self.counts, completed=(*self.counts.completed, key)[-_COMPLETED:])
+            self._store.enqueue(self._agent, message)
+            self.queued += 1
+        # In one step of the loop with the entry, so that the store has both or neither.
+        seq = self._store.put_stats(self._agent, stats.encode(self.counts))
+        self.advance()
         return seq
 
     def let_go(self) -> None:

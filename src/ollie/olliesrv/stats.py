@@ -14,11 +14,13 @@ class Counts(msgspec.Struct, frozen=True):
         totals: over its life.
         cost_last_turn_usd: of the turn that runs or ran last.
         turn_chat_offset: where that turn begins in `chat`, in bytes.
+        completed: the keys of the last messages about background runs.
     """
 
     totals: Totals = Totals()
     cost_last_turn_usd: float = 0.0
     turn_chat_offset: int = 0
+    completed: tuple[str, ...] = ()
 
 
 def decode(data: bytes) -> Counts:

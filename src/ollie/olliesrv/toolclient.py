@@ -2,7 +2,8 @@
 
 It is a process of its own that outlives this one. Its socket lies in the private directory of our own, its secret in a
 file that only its owner can read, and both are named for the session, so that a later server finds them. It ends by
-itself some time after it has nothing to do: we hold a connection only while a turn of the session runs.
+itself some time after it has nothing to do: we hold a connection only while a turn of the session runs, or something of
+it in the background, whose end the agent is to be told.
 
 What an agent has loaded is known here, and is loaded again into a tool server that has just started.
 """
@@ -10,7 +11,7 @@ What an agent has loaded is known here, and is loaded again into a tool server t
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,9 @@ from ninep.errors import ConnectionLostError, NinepError
 from ollie.engine.messages import ToolSpec
 from ollie.olliesrv import toolproc
 from ollie.olliesrv.errors import RefusedError
+from ollie.olliesrv.following import Ended, Follower
 from ollie.protocol import payload
+from ollie.protocol.paths import toolsrv_state
 from ollie.protocol.result import ResultError, ToolResult, from_json, text
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Settings:
         start_s: how long one may take to answer.
         idle_s: how long one lives without work.
         cancel_s: how long one may take to end a call, or itself.
+        bypass_s: how long what asks to run without the sandbox waits for its answer.
     """
 
     sockets: str
@@ -53,6 +57,7 @@ class Settings:
     start_s: float
     idle_s: float
     cancel_s: float
+    bypass_s: float
 
 
 @dataclass(frozen=True)
@@ -81,18 +86,23 @@ class ToolServer:
         session: the id of the session.
         cwd: gives the directory where tools work when a call names none.
         settings: how it is run.
+        ended: given each background run that has ended; when it returns, its agent has been told for good.
     """
 
-    def __init__(self, session: str, cwd: Callable[[], str], settings: Settings) -> None:
+    def __init__(
+        self, session: str, cwd: Callable[[], str], settings: Settings, ended: Callable[[Ended], Awaitable[None]]
+    ) -> None:
         self._process: Process | None = None
         self._pidfd: int | None = None
         self._session = session
         self._cwd = cwd
         self._settings = settings
+        self._ended = ended
         self._socket = socket_path(settings, session)
         self._secret = _secret_path(settings, session)
         self._child: asyncio.subprocess.Process | None = None
         self._client: Client | None = None
+        self._follower: Follower | None = None
         self._opening: asyncio.Task[Client] | None = None
         self._users = 0
         self._wanted: dict[str, tuple[str, ...]] = {}
@@ -141,8 +151,21 @@ class ToolServer:
     def release(self) -> None:
         """That turn is over; the connection of the last one is closed."""
         self._users -= 1
-        if self._users == 0:
-            self._disconnect()
+        self._settle()
+
+    def asks(self, agent: str) -> bool:
+        """Whether something of an agent waits for approval."""
+        return self._follower is not None and self._follower.asks(agent)
+
+    async def catch_up(self) -> None:
+        """Connect, if it runs, to follow what runs in the background and to hear what has ended."""
+        self.hold()
+        try:
+            await self._connected(start=False)
+        except NinepError as error:
+            _log.info("no tool server is followed: %s", error)
+        finally:
+            self.release()
 
     # What it is asked.
 
@@ -228,6 +251,10 @@ class ToolServer:
             await asyncio.wait(self._ending, timeout=self._settings.cancel_s)
         toolproc.forget(self._secret)
 
+    def forget_all(self) -> None:
+        """Remove what it has kept: its session is gone."""
+        toolproc.forget_state(toolsrv_state(f"unix!{self._socket}"))
+
     # How it is reached.
 
     async def _connected(self, *, start: bool = True) -> Client:
@@ -242,8 +269,18 @@ class ToolServer:
         self._opening = None
         if task.cancelled() or task.exception() is not None:
             return
+        self._disconnect()  # from the one that was lost
         self._client = task.result()
-        if self._users == 0:  # whoever wanted it has been stopped meanwhile
+        self._follower = Follower(self._client, self._ended, self._settle)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Close the connection when nobody uses it; look after what it was followed for when it was lost."""
+        lost = self._client is not None and self._client.calls.lost
+        if lost and self._follower is not None and self._follower.working and self.process is not None:
+            self._disconnect()
+            self._later(self.catch_up())
+        elif self._users == 0 and not (self._follower is not None and self._follower.busy):
             self._disconnect()
 
     async def _open(self, *, start: bool) -> Client:
@@ -273,7 +310,7 @@ class ToolServer:
     async def _start(self) -> None:
         settings = self._settings
         options = ["--cwd", self._cwd(), "--listen", f"unix!{self._socket}", "--idle-timeout", f"{settings.idle_s:g}s"]
-        options += ["--yolo"] if settings.yolo else []
+        options += ["--bypass-timeout", f"{settings.bypass_s:g}s", *(["--yolo"] if settings.yolo else [])]
         self._loaded.clear()
         environ = {name: value for name, value in os.environ.items() if name != "OLLIE_BROKER_FD"}
         environ["OLLIE_ADDRESS"] = settings.address
@@ -290,11 +327,15 @@ class ToolServer:
             self._child = None
 
     def _disconnect(self) -> None:
-        if self._client is not None:
-            task = asyncio.get_running_loop().create_task(self._client.close())
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-            self._client = None
+        client, follower = self._client, self._follower
+        self._client = self._follower = None
+        if client is not None:
+            self._later(_hang_up(client, follower))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     # How it is asked.
 
@@ -353,17 +394,30 @@ class ToolServer:
             await self._end()
 
 
+async def _hang_up(client: Client, follower: Follower | None) -> None:
+    if follower is not None:
+        await follower.close()
+    await client.close()
+
+
 def sockets(settings: Settings) -> list[str]:
     """The sockets of tool servers that are there, living or not."""
     return [str(path) for path in Path(settings.sockets).glob("toolsrv.*") if path.is_socket()]
 
 
-def forget_secrets(settings: Settings, sessions: Iterable[str]) -> None:
-    """Remove the secrets of all sessions but these, by id."""
-    kept = {_secret_path(settings, session) for session in sessions}
+def forget_others(settings: Settings, sessions: Iterable[str]) -> None:
+    """Remove the secrets of all sessions but these, by id, and what their tool servers have kept."""
+    ids = list(sessions)
+    kept = {_secret_path(settings, session) for session in ids}
     for path in Path(settings.secrets).glob("*.secret"):
         if str(path) not in kept:
             toolproc.forget(str(path))
+    states = {toolsrv_state(f"unix!{socket_path(settings, session)}") for session in ids}
+    ours = toolsrv_state(f"unix!{settings.sockets}/toolsrv.")
+    for found in Path(ours).parent.glob("*.pid"):
+        state = str(found).removesuffix(".pid")
+        if state.startswith(ours) and state not in states:
+            toolproc.forget_state(state)
 
 
 def _secret_path(settings: Settings, session: str) -> str:

@@ -7,6 +7,7 @@ its own, so that it outlives this process and no signal of a terminal reaches it
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -54,6 +55,13 @@ def secret(path: str) -> bytes:
 def forget(path: str) -> None:
     """Remove a secret."""
     Path(path).unlink(missing_ok=True)
+
+
+def forget_state(state: str) -> None:
+    """Remove what a tool server has kept of itself; `state` is how its files begin (`paths.toolsrv_state`)."""
+    for suffix in (".pid", ".revision"):
+        Path(state + suffix).unlink(missing_ok=True)
+    shutil.rmtree(f"{state}.done", ignore_errors=True)
 
 
 async def start(

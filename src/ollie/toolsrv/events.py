@@ -83,7 +83,8 @@ class EventWatcher:
 
 def of_run(run: Run) -> Event:
     """A run that has started, or ended."""
-    ended = {"exit": run.exit_code} if run.state is State.EXITED else {}
+    told = run.exit is not None and run.task.background and bool(run.task.agent)
+    ended = {"exit": run.exit_code, "told": told} if run.state is State.EXITED else {}
     return {
         "event": "proc",
         "state": run.state,

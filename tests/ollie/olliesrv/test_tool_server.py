@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 _NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--pid", "--fork", "--mount-proc"]
-_INSIDE = Path(__file__).with_name("inside_tool_server.py")
 
 
 @pytest.mark.timeout(180)
-def test_agents_use_real_tools() -> None:
-    """Every test of `inside_tool_server.py` passes there."""
+@pytest.mark.parametrize("name", ["inside_tool_server.py", "inside_background.py"])
+def test_agents_use_real_tools(name: str) -> None:
+    """Every test of that file passes there."""
     command = [
         sys.executable,
         "-m",
@@ -24,7 +24,7 @@ def test_agents_use_real_tools() -> None:
         "-p",
         "no:xdist",
         "--timeout=45",
-        str(_INSIDE),
+        str(Path(__file__).with_name(name)),
     ]
     done = subprocess.run([*_NAMESPACE, *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from ollie.engine.messages import ToolSpec
 
+PLAN_BYTES: Final = 1024 * 1024
+"""The longest plan."""
+
 
 class Answer(Struct, frozen=True):
     """What a call of an own tool gave.
@@ -74,4 +77,6 @@ def answer(name: str, arguments: Mapping[str, Any], plan: str) -> Answer:
         return Answer(f"bad arguments: {error}", is_error=True)
     if text is None:
         return Answer(plan or "there is no plan yet")
+    if len(text.encode(errors="replace")) > PLAN_BYTES:
+        return Answer(f"plan is longer than {PLAN_BYTES} bytes", is_error=True)
     return Answer("the plan is written", plan=text)

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
+from ollie.engine.own import PLAN_BYTES
 from ollie.olliesrv.errors import RefusedError
 from ollie.store.interface import Seq, Store
-
-LIMIT_BYTES = 1024 * 1024
 
 
 class Plan:
@@ -44,21 +43,21 @@ class Plan:
 
     async def write(self, offset: int, data: bytes) -> None:
         """Write bytes at `offset`; what lies between the end and it becomes zero bytes."""
-        if offset + len(data) > LIMIT_BYTES:
-            raise RefusedError(f"plan is longer than {LIMIT_BYTES} bytes")
+        if offset + len(data) > PLAN_BYTES:
+            raise RefusedError(f"plan is longer than {PLAN_BYTES} bytes")
         old = self._store.plan(self._agent)
         await self._put(old[:offset].ljust(offset, b"\0") + data + old[offset + len(data) :])
 
     async def truncate(self, length: int) -> None:
         """Cut it, or extend it with zero bytes."""
-        if length > LIMIT_BYTES:
-            raise RefusedError(f"plan is longer than {LIMIT_BYTES} bytes")
+        if length > PLAN_BYTES:
+            raise RefusedError(f"plan is longer than {PLAN_BYTES} bytes")
         await self._put(self._store.plan(self._agent)[:length].ljust(length, b"\0"))
 
     def replace(self, text: str) -> Seq:
-        """Put another text in its place, as the model does."""
+        """Put another text in its place, as the model does; the engine has seen to its length."""
         self._version += 1
-        return self._store.put_plan(self._agent, text.encode(errors="replace")[:LIMIT_BYTES])
+        return self._store.put_plan(self._agent, text.encode(errors="replace"))
 
     async def _put(self, data: bytes) -> None:
         self._version += 1

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ollie.engine import events as ev
+from ollie.engine import own
 from ollie.engine import records as r
 from ollie.engine.history import problem
 from ollie.engine.limits import Limits
@@ -27,14 +28,13 @@ from ollie.engine.messages import (
     UsageReport,
     User,
 )
-from ollie.engine.own import SPECS
 from ollie.engine.turn import TRANSITIONS, Phase, State, UnexpectedEventError, step
 from ollie.protocol import result as protocol
 
 TOOLS = (
     ToolSpec("look", "", {"type": "object"}, effect="read"),
     ToolSpec("change", "", {"type": "object"}, effect="write"),
-    *SPECS.values(),
+    *own.SPECS.values(),
 )
 
 
@@ -502,6 +502,13 @@ def test_the_plan_tool(arguments: str, text: str) -> None:
     agent = Agent().give(ev.SetPlan("old"), ev.Prompt("x")).reply("", ("p", "plan", arguments))
     assert agent.results() == [text]
     assert [effect.text for effect in agent.took(ev.WritePlan)] == (["new"] if "new" in arguments else [])
+
+
+def test_a_plan_that_is_too_long() -> None:
+    """It is refused as a whole, counted in bytes, and the old one stays."""
+    assert own.answer("plan", {"text": "é" * (own.PLAN_BYTES // 2)}, "old").plan
+    answer = own.answer("plan", {"text": "é" * (own.PLAN_BYTES // 2) + "e"}, "old")
+    assert (answer.text, answer.is_error, answer.plan) == ("plan is longer than 1048576 bytes", True, None)
 
 
 def test_the_plan_is_shown_again() -> None:

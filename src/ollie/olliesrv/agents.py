@@ -21,13 +21,13 @@ from ollie.olliesrv.commands import dispatch, listing
 from ollie.olliesrv.control import COMMANDS
 from ollie.olliesrv.errors import RefusedError, denied, gone
 from ollie.olliesrv.outfit import Outfit
-from ollie.olliesrv.places import is_within
 from ollie.olliesrv.plan import Plan
 from ollie.olliesrv.records import format_record, parse_record
 from ollie.olliesrv.runner import Runner
 from ollie.olliesrv.services import Services
 from ollie.olliesrv.settings import KEYS
 from ollie.olliesrv.states import State, States, StateWatch, state_of
+from ollie.protocol import payload, within
 from ollie.store.interface import AgentRow, LogName
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Agent:
             if "cwd" in pairs:
                 raise denied() from None
             raise
-        if not all(is_within(row.cwd, bound.directory) for bound in (by.ceiling, self.ceiling)):
+        if not all(within.covers(bound.directory, row.cwd) for bound in (by.ceiling, self.ceiling)):
             raise denied()
         return row
 
@@ -306,7 +306,7 @@ class Agent:
             "turn_chat_offset": str(counts.turn_chat_offset),
             "started_at": stats.moment(self.row.created_at),
         }
-        return "".join(f"{key}={value}\n" for key, value in values.items()).encode()
+        return payload.format(values)
 
     def _plan_written(self, text: str) -> None:
         self.runner.set_plan(text)

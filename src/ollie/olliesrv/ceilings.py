@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from ollie.olliesrv.errors import RefusedError
-from ollie.olliesrv.places import is_within
-from ollie.protocol import expand, policy, policy_files
+from ollie.protocol import expand, policy, policy_files, within
 from ollie.protocol.paths import config_path
-from ollie.protocol.within import within
 
 _TMPDIR = "/tmp/ollie-session"  # noqa: S108  a name that stands for each session's own directory, never opened
 
@@ -37,10 +35,10 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
 def covers(outer: Ceiling, inner: Ceiling) -> bool:
     """Whether all that `inner` allows is allowed by `outer` too."""
     return (
-        is_within(inner.directory, outer.directory)
+        within.covers(outer.directory, inner.directory)
         and set(inner.tools) <= set(outer.tools)
         and _no_dearer(inner.max_cost_usd, outer.max_cost_usd)
-        and within(_policy(inner), _policy(outer))
+        and within.within(_policy(inner), _policy(outer))
     )
 
 

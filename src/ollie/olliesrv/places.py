@@ -7,6 +7,7 @@ keeps its configuration, data, models or sockets in: an agent could else rewrite
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,9 @@ from pathlib import Path
 
 from ollie.olliesrv.errors import RefusedError
 from ollie.protocol import paths
+from ollie.protocol.within import covers
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def working_directory(path: str, private: Sequence[str]) -> str:
@@ -24,29 +28,32 @@ def working_directory(path: str, private: Sequence[str]) -> str:
         private: Ollie's own directories.
 
     Raises:
-        RefusedError: `cwd is not an absolute path: …`, `cwd does not exist: …`, `cwd is not a directory: …`, or that
-            it holds one of Ollie's own directories, with the remedy.
+        RefusedError: `cwd is not an absolute path: …`, `cwd has a control character: …`, `cwd does not exist: …`,
+            `cwd is not a directory: …`, or that it holds one of Ollie's own directories, with the remedy.
     """
-    if not path.startswith(("/", "~")) or "\0" in path:
+    if not path.startswith(("/", "~")):
         raise RefusedError(f"cwd is not an absolute path: {path}")
+    _check_characters(path)
     try:
         found = Path(path).expanduser().resolve(strict=True)
     except (OSError, RuntimeError):
         raise RefusedError(f"cwd does not exist: {path}") from None
     if not found.is_dir():
         raise RefusedError(f"cwd is not a directory: {path}")
+    _check_characters(str(found))
     for name in private:
-        own = Path(name).resolve()
-        if own.is_relative_to(found):
+        own = os.path.realpath(name)
+        if covers(str(found), own):
             raise RefusedError(f"cwd holds ollie's own directory {own}: {path} (choose a directory below it)")
-        if found.is_relative_to(own):
+        if covers(own, str(found)):
             raise RefusedError(f"cwd lies in ollie's own directory {own}: {path} (choose another)")
     return str(found)
 
 
-def is_within(inner: str, outer: str) -> bool:
-    """Whether a directory is another or lies in it; both resolved."""
-    return Path(inner).is_relative_to(outer)
+def _check_characters(path: str) -> None:
+    """A list of agents has their directories in lines and columns, which a tab or a newline would break."""
+    if _CONTROL.search(path):
+        raise RefusedError(f"cwd has a control character: {path!r}")
 
 
 def unmoved(path: str) -> bool:

@@ -20,7 +20,7 @@ from ollie.olliesrv.places import Scratch, working_directory
 from ollie.olliesrv.services import Services
 from ollie.olliesrv.session_control import COMMANDS
 from ollie.olliesrv.toolclient import ToolServer
-from ollie.protocol import paths
+from ollie.protocol import paths, payload
 from ollie.store.interface import AgentRow, Seq, SessionRow, StoreError
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class Session:
             "OLLIE_CACHE_PATH": paths.cache_path(),
             **{f"OLLIE_{kind.upper()}_PATH": os.pathsep.join(paths.search_path(kind)) for kind in _KINDS},
         }
-        return "".join(f"{name}={value}\n" for name, value in values.items()).encode()
+        return payload.format(values)
 
     def paused_text(self) -> bytes:
         """`true` or `false`."""

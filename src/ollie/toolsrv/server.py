@@ -93,7 +93,7 @@ class Toolsrv:
             "userns": self.probe.userns,
             "yolo": self.settings.yolo,
         }
-        return "".join(f"{key}={_value(value)}\n" for key, value in facts.items()).encode()
+        return payload.format({key: _value(value) for key, value in facts.items()})
 
 
 def sees(peer: Peer, run: Run) -> bool:

@@ -13,6 +13,7 @@ from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.session import Session
 from ollie.olliesrv.states import State
+from ollie.protocol import payload
 
 
 async def said(agent: Agent) -> str:
@@ -319,6 +320,12 @@ async def test_the_plan_is_read_and_written_by_range(agent: Agent) -> None:
     assert agent.plan.version != version
     with pytest.raises(NinepError, match="plan is longer than"):
         await agent.plan.write(1 << 30, b"x")
+
+
+async def test_stats_have_a_line_each(agent: Agent) -> None:
+    """Also where a value has lines."""
+    await agent.change({"model": "one\ntwo\\"}, by=None)
+    assert payload.parse(agent.stats_text())["model"] == "one\ntwo\\"
 
 
 async def test_the_log_is_the_end_of_the_raw_chat_cut_at_a_block(serve: Callable[..., Any]) -> None:

@@ -20,11 +20,23 @@ def test_a_directory_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert working_directory(given, ()) == str(tmp_path / "real/sub")
 
 
-@pytest.mark.parametrize("path", ["", ".", "relative", "/tmp\0", "~nobody-of-this-name/x"])
+@pytest.mark.parametrize("path", ["", ".", "relative", "~nobody-of-this-name/x"])
 def test_what_is_no_absolute_path_is_refused(path: str) -> None:
     """The server's own directory means nothing to a client."""
     with pytest.raises(NinepError, match=r"^cwd (is not an absolute path|does not exist): "):
         working_directory(path, ())
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\x7fb", "a\x85b"])
+def test_a_control_character_is_refused(tmp_path: Path, name: str) -> None:
+    """In the name that is given, and in what a link leads to."""
+    (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    for path in (name, "link"):
+        with pytest.raises(NinepError, match=r"^cwd has a control character: '/.*a\\.*b'$"):
+            working_directory(str(tmp_path / path), ())
+    with pytest.raises(NinepError, match=r"^cwd has a control character: '/tmp\\x00'$"):
+        working_directory("/tmp\0", ())
 
 
 def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:

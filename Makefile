@@ -1,9 +1,10 @@
 # Each target sets up what it needs: `make run` and `make test` work in a fresh clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench clean
+.PHONY: help run test check bench crash clean
 B := .venv/bin
 export PROMPT
+N ?= 200
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
@@ -30,6 +31,10 @@ check: ## everything that continuous integration checks
 bench: ## measure; the results are discussed in docs/benchmarks.md
 	@scripts/setup test
 	$(B)/python bench/run.py
+
+crash: ## kill servers at random moments and look whether what was answered survives (N=200 times, SEED=…)
+	@scripts/setup test
+	$(B)/python tests/ollie/crash.py $(N) $(SEED)
 
 clean: ## remove what the other targets made in this folder
 	rm -rf .venv build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -8,22 +8,13 @@ inherited one, and is collected here.
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 
-from ollie.olliesrv import procfs
+from ollie.olliesrv.procfs import is_zombie
+from ollie.sandbox.processes import children
 
-_PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE_S = 5.0
-
-
-def become_subreaper() -> None:
-    """Have orphaned descendants given to this process: PR_SET_CHILD_SUBREAPER(2const)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)):
-        number = ctypes.get_errno()
-        raise OSError(number, f"cannot become a child subreaper: {os.strerror(number)}")
 
 
 class Adopted:
@@ -60,6 +51,6 @@ class Adopted:
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0]:
                     self.collected += 1
-        self._seen = frozenset(pid for pid in procfs.children(os.getpid()) if procfs.is_zombie(pid))
+        self._seen = frozenset(pid for pid in children(os.getpid()) if is_zombie(pid))
         if self._seen:
             self._wake()

@@ -47,21 +47,6 @@ def pidfd_pid(pidfd: int) -> int | None:
     return pid if pid > 0 else None
 
 
-def rss_bytes(pid: int | str) -> int:
-    """The resident memory of a process in bytes, 0 when it has gone."""
-    fields = _read(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
-
-
-def children(pid: int) -> list[int]:
-    """The ids of the children of a process, none when it has gone. Zombies are among them."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names, not paths, are wanted
-    except OSError:
-        return []
-    return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
-
-
 def is_zombie(pid: int) -> bool:
     """Whether a process has ended and nobody has waited for it yet."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()

@@ -22,13 +22,14 @@ from ninep.server import Server
 from ollie.backends.registry import UnknownBackendError
 from ollie.engine.messages import BackendError
 from ollie.olliesrv import config, ns, secret
-from ollie.olliesrv.adopted import Adopted, become_subreaper
+from ollie.olliesrv.adopted import Adopted
 from ollie.olliesrv.attach import Door
 from ollie.olliesrv.daemon import already_running
 from ollie.olliesrv.lock import Lock, LockedError, lock_path
 from ollie.olliesrv.ns import errors
 from ollie.olliesrv.server import Ollie
 from ollie.protocol.paths import PathError, private_directory
+from ollie.sandbox.syscalls import become_subreaper
 
 _log = logging.getLogger(__name__)
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

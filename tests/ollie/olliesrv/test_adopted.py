@@ -6,7 +6,9 @@ import sys
 SERVER = """
 import asyncio, os
 from ollie.olliesrv import procfs
-from ollie.olliesrv.adopted import Adopted, become_subreaper
+from ollie.olliesrv.adopted import Adopted
+from ollie.sandbox.processes import children
+from ollie.sandbox.syscalls import become_subreaper
 
 async def main():
     become_subreaper()
@@ -24,7 +26,7 @@ async def main():
     print("own status", await own.wait())
     while adopted.collected < 3:
         await asyncio.sleep(0.01)
-    print("left", procfs.children(os.getpid()))
+    print("left", children(os.getpid()))
     adopted.close()
 
 asyncio.run(main())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ollie.olliesrv.ancestry import ancestry
-from ollie.olliesrv.procfs import Process, no_new_privs, pidfd_pid, process, rss_bytes
+from ollie.olliesrv.procfs import Process, no_new_privs, pidfd_pid, process
 
 INIT = Process(1, 0, 0)
 SHELL = Process(10, 5, 1)
@@ -91,7 +91,6 @@ def test_a_process_that_has_gone() -> None:
     child.wait()
     assert process(child.pid) is None
     assert no_new_privs(child.pid) is None
-    assert rss_bytes(child.pid) == 0
     assert pidfd_pid(pidfd) is None
     os.close(pidfd)
 
@@ -104,8 +103,3 @@ def test_no_new_privs_of_a_process() -> None:
         child.stdout.readline()
         assert no_new_privs(child.pid) is True
     assert no_new_privs("self") in (True, False)
-
-
-def test_resident_memory() -> None:
-    """A Python process takes more than a megabyte."""
-    assert rss_bytes("self") > 1 << 20

@@ -91,9 +91,9 @@ chunk: Final = Table(
 prompt: Final = Table(
     "prompt",
     metadata,
+    _agent(),
     Column("entry", Integer, primary_key=True),
-    Column("agent", BigInteger, ForeignKey("agent.number", ondelete="CASCADE"), nullable=False),
     Column("text", Text, nullable=False),
-    Index("prompt_agent", "agent"),
+    sqlite_with_rowid=False,
 )
-"""The prompts that wait."""
+"""The prompts that wait. In one tree, so that a prompt is stored by writing one page."""

@@ -186,8 +186,9 @@ class SqliteStore:
 
     def dequeue(self, agent: str, entry: int) -> Seq:
         """Take one prompt out of an agent's queue."""
-        self._shelves[agent].queue.pop(entry, None)
-        return self._change(sql.DROP_PROMPT, of=entry)
+        shelf = self._shelves[agent]
+        shelf.queue.pop(entry, None)
+        return self._change(sql.DROP_PROMPT, of=shelf.row.number, one=entry)
 
     def queue(self, agent: str) -> list[Queued]:
         """An agent's prompts that wait, oldest first."""

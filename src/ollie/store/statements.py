@@ -32,7 +32,7 @@ PUT_CHUNK: Final = _CHUNK.on_conflict_do_update(
 )
 PUT_PROMPT: Final = insert(prompt)
 CLEAR_RECORDS: Final = delete(record).where(record.c.agent == bindparam("of"), record.c.position < bindparam("before"))
-DROP_PROMPT: Final = delete(prompt).where(prompt.c.entry == bindparam("of"))
+DROP_PROMPT: Final = delete(prompt).where(prompt.c.agent == bindparam("of"), prompt.c.entry == bindparam("one"))
 DROP_AGENT: Final = delete(agent).where(_THIS_AGENT)
 DROP_SESSION: Final = delete(session).where(session.c.id == bindparam("of"))
 

@@ -60,13 +60,13 @@ def upgrade() -> None:
     )
     op.create_table(
         "prompt",
-        sa.Column("entry", sa.Integer(), nullable=False),
         sa.Column("agent", sa.BigInteger(), nullable=False),
+        sa.Column("entry", sa.Integer(), nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["agent"], ["agent.number"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("entry"),
+        sa.PrimaryKeyConstraint("agent", "entry"),
+        sqlite_with_rowid=False,
     )
-    op.create_index("prompt_agent", "prompt", ["agent"], unique=False)
     op.create_table(
         "record",
         sa.Column("agent", sa.BigInteger(), nullable=False),

@@ -16,7 +16,9 @@ from ninep.client import Client
 from ninep.dial import AddressError
 from ninep.errors import ConnectionLostError, NinepError
 from ninep.fuse import Mount, MountError, resolve, unmount
+from ollie.cli import secret
 from ollie.protocol.paths import secret_file
+from ollie.protocol.words import reason
 
 _READY = b"\n"
 _UNMOUNTING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -98,8 +100,7 @@ def _serve(settings: Settings, ready: Callable[[], None]) -> str:
         hint = "" if _secret() else f"\na server that asks for a secret would get the one in {secret_file()}"
         return f"{settings.address}: {error}{hint}"
     except OSError as error:
-        reason = error.strerror or str(error)
-        return f"no server at {settings.address}: {reason[:1].lower()}{reason[1:]}"
+        return f"no server at {settings.address}: {reason(error)}"
     return ""
 
 
@@ -139,9 +140,8 @@ def _from_anywhere(address: str) -> str:
 def _secret() -> bytes | None:
     """The secret for a server that asks for one, read anew for each connection; None where there is none."""
     try:
-        with open(secret_file(), "rb") as file:  # noqa: PTH123 - as in the other commands
-            return file.read().strip() or None
-    except OSError:
+        return secret.read()
+    except secret.SecretError:
         return None
 
 

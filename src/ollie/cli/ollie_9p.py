@@ -12,8 +12,9 @@ from ninep import _wire
 from ninep.blocking import Connection, File, Stat
 from ninep.dial import AddressError, default_address, user_name
 from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError
+from ollie.cli import secret
 from ollie.protocol import broker
-from ollie.protocol.paths import secret_file
+from ollie.protocol.words import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,12 +193,12 @@ def _connect(options: _Options) -> Connection:
     uname = options.uname or user_name()
     try:
         trace = _trace if options.verbose else None
-        return Connection(address, uname=uname, aname=options.aname, secret=_secret, trace=trace)
-    except AddressError as error:
+        return Connection(address, uname=uname, aname=options.aname, secret=secret.read, trace=trace)
+    except (AddressError, secret.SecretError) as error:
         raise _FailedError(str(error)) from None
     except OSError as error:
         start = "name the server's address with -a" if given else "start the server with: olliesrv start"
-        raise _FailedError(f"no server at {address}: {_reason(error)}\n{start}") from None
+        raise _FailedError(f"no server at {address}: {reason(error)}\n{start}") from None
 
 
 def _connect_by_broker(options: _Options) -> Connection:
@@ -208,21 +209,6 @@ def _connect_by_broker(options: _Options) -> Connection:
         )
     except broker.BrokerError as error:
         raise _FailedError(str(error)) from None
-
-
-def _secret() -> bytes:
-    path = secret_file()
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-            secret = file.read().strip()
-    except OSError as error:
-        raise _FailedError(
-            f"the server asks for a secret, and {path} cannot be read: {_reason(error)}\n"
-            "copy the server's file there, or name it in OLLIE_SECRET_FILE"
-        ) from None
-    if not secret:
-        raise _FailedError(f"the server asks for a secret, and {path} is empty")
-    return secret
 
 
 def _ls(connection: Connection, path: str, options: _Options) -> None:
@@ -289,7 +275,7 @@ def _input() -> bytes:
     try:
         return os.read(0, _PIECE_BYTES)
     except OSError as error:
-        raise _FailedError(f"standard input: {_reason(error)}") from None
+        raise _FailedError(f"standard input: {reason(error)}") from None
 
 
 def _output(data: bytes) -> None:
@@ -299,7 +285,7 @@ def _output(data: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _FailedError(f"standard output: {_reason(error)}") from None
+        raise _FailedError(f"standard output: {reason(error)}") from None
 
 
 def _print(text: str) -> None:
@@ -318,11 +304,6 @@ def _remedy(path: str, ename: str) -> str:
         return ""
     parent = "/".join([name for name in path.split("/") if name][:-1])
     return f"\nto see what there is: ollie-9p ls {parent}".rstrip()
-
-
-def _reason(error: OSError) -> str:
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]
 
 
 def _name(entry: Stat) -> str:

@@ -4,9 +4,10 @@ import os
 
 from ninep import dial
 from ninep.blocking import Connection
+from ollie.cli import secret
 from ollie.olliesrv import daemon
 from ollie.protocol import broker
-from ollie.protocol.paths import secret_file
+from ollie.protocol.words import reason
 
 BROKER = ""
 """Stands for the connection that a tool is given by its tool server."""
@@ -27,17 +28,17 @@ def connect(place: str) -> Connection:
     """A connection to the server at an address, attached as the present user.
 
     Raises:
-        UnreachableError: nobody answers there.
+        UnreachableError: nobody answers there, or it asks for a secret that we have not.
         NinepError: the server refuses.
     """
     try:
         if place == BROKER:
             return Connection(broker.connection(), uname=dial.user_name())
-        return Connection(place, uname=dial.user_name(), secret=_secret)
-    except broker.BrokerError as error:
+        return Connection(place, uname=dial.user_name(), secret=secret.read)
+    except (broker.BrokerError, secret.SecretError) as error:
         raise UnreachableError(str(error)) from None
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise UnreachableError(f"no server answers on {place}: {why}; start one with: olliesrv start") from None
 
 
@@ -62,13 +63,3 @@ def connect_or_start(place: str, tell: daemon.Tell) -> Connection:
     pid = daemon.start(["--listen", str(socket)], socket, tell)
     tell(f"started olliesrv (pid {pid}); end it with: olliesrv stop")
     return connect(str(socket))
-
-
-def _secret() -> bytes:
-    """The secret for a server on TCP."""
-    path = secret_file()
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is an import that nothing else here needs
-            return file.read().strip()
-    except OSError as error:
-        raise UnreachableError(f"cannot read the secret {path}: {(error.strerror or str(error)).lower()}") from None

@@ -1,6 +1,6 @@
-"""The secret of the TCP listeners: a file that only its owner can read, made when it is missing.
+"""A secret of the TCP listeners or of a tool server: a file that only its owner can read, made when it is missing.
 
-A tool cannot read it: it lies in the configuration directory, which no sandbox policy of ours opens.
+A tool cannot read it: it lies in the configuration or the data directory, which no sandbox policy of ours opens.
 """
 
 import contextlib
@@ -9,7 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from ollie.protocol.paths import secret_file
+from ollie.protocol.paths import made, secret_file
+from ollie.protocol.words import reason
 
 _BYTES = 32
 _LIMIT_BYTES = 4096
@@ -39,7 +40,7 @@ def load(path: Path | None = None) -> bytes:
         finally:
             os.close(fd)
     except OSError as error:
-        raise SecretError(f"cannot use the secret file {path}: {(error.strerror or str(error)).lower()}") from None
+        raise SecretError(f"cannot use the secret file {path}: {reason(error)}") from None
     if not secret or len(secret) > _LIMIT_BYTES:
         raise SecretError(f"{path} holds no secret of 1 to {_LIMIT_BYTES} bytes; remove it and a new one is made")
     return secret
@@ -52,7 +53,7 @@ def same(secret: bytes, offered: bytes) -> bool:
 
 def _make(path: Path) -> None:
     """Write a new secret beside the file and link it there, so that a reader finds all of it or nothing."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made(str(path.parent))  # others may enter it when it is there: the file is what is checked
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.procfs import Process, process
+from ollie.olliesrv.secret import SecretError, load
+from ollie.protocol.words import reason
 
 _UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
-_SECRET_BYTES = 32
 _SAID_BYTES = 4096
 _KILL_S = 5.0  # how long a machine under load may take to end a process that was killed
 
@@ -40,16 +41,11 @@ def listener(path: str) -> Process | None:
 
 
 def secret(path: str) -> bytes:
-    """The secret in a file, which is made with mode 0600 when it is missing."""
-    file = Path(path)
-    with contextlib.suppress(FileNotFoundError):
-        return file.read_bytes()
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = os.urandom(_SECRET_BYTES).hex().encode()
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "wb") as out:
-        out.write(made)
-    return made
+    """The secret in a file, which is made when it is missing; a `RefusedError` when it cannot be used."""
+    try:
+        return load(Path(path))
+    except SecretError as error:
+        raise RefusedError(str(error)) from None
 
 
 def forget(path: str) -> None:
@@ -102,7 +98,7 @@ async def start(
             await child.wait()
             raise
     except OSError as error:
-        raise RefusedError(f"the tool server cannot be started: {error.strerror}") from None
+        raise RefusedError(f"the tool server cannot be started: {reason(error)}") from None
     else:
         return child
     finally:

@@ -7,6 +7,9 @@ import socket
 import sys
 from pathlib import Path
 
+import pytest
+
+from ninep.errors import NinepError
 from ollie.olliesrv import toolproc
 from ollie.olliesrv.procfs import Process, process
 
@@ -21,6 +24,9 @@ def test_a_secret_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) ->
     toolproc.forget(str(path))
     toolproc.forget(str(path))
     assert toolproc.secret(str(path)) != secret
+    path.chmod(0o644)
+    with pytest.raises(NinepError, match="can be read by others"):
+        toolproc.secret(str(path))
 
 
 def test_a_listener_is_known_by_its_socket(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from ollie.engine.messages import (
     BackendError,
     CallDelta,
     Message,
+    ReasoningDelta,
     Request,
     TextContent,
     TextDelta,
@@ -172,35 +173,37 @@ async def turn(backend: Any, where: Path, prompt: str, meter: Meter) -> tuple[st
     history: list[Message] = [User(prompt)]
     ran = 0
     for _ in range(MAX_STEPS):
-        text, calls = await reply(backend, where, history, meter)
-        history.append(Assistant(text=text, calls=tuple(calls)))
-        if not calls:
-            return text, ran
-        for call in calls:
+        answer = await reply(backend, where, history, meter)
+        history.append(answer)
+        if not answer.calls:
+            return answer.text, ran
+        for call in answer.calls:
             try:
                 output, is_error = run_tool(call.name, call.arguments, where)
                 ran += 1
             except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 output, is_error = str(error), True
-            print(f"    {call.name} {call.arguments}\n      -> {output[:200]!r}")
+            print(f"    ({answer.reasoning}) {call.name} {call.arguments}\n      -> {output[:200]!r}")
             history.append(ToolResult(call.id, call.name, (TextContent(output),), is_error))
     return "(gave up)", ran
 
 
-async def reply(backend: Any, where: Path, history: list[Message], meter: Meter) -> tuple[str, list[ToolCall]]:
-    """One reply of the model: text and calls."""
-    text, calls = "", []
+async def reply(backend: Any, where: Path, history: list[Message], meter: Meter) -> Assistant:
+    """One reply of the model."""
+    text, reasoning, calls = "", "", []
     request = Request("", system.assemble("", str(where)), tuple(history), TOOLS)
     async with contextlib.aclosing(backend.complete(request)) as events:
         async for event in events:
             match event:
                 case TextDelta(piece):
                     text += piece
+                case ReasoningDelta(piece):
+                    reasoning += piece
                 case CallDelta(_, call_id, name, arguments):
                     calls.append(ToolCall(call_id, name, arguments))
                 case UsageReport(usage):
                     meter.add(usage)
-    return text, calls
+    return Assistant(text, reasoning, tuple(calls))
 
 
 async def main() -> int:
@@ -216,7 +219,7 @@ async def main() -> int:
         task = (TASKS + EXTRA)[number - 1]
         print(f"{number}. {task.prompt}", flush=True)
         start = time.monotonic()
-        with tempfile.TemporaryDirectory() as name:
+        with tempfile.TemporaryDirectory(dir="/tmp") as name:
             where = Path(name)
             make_directory(where)
             try:

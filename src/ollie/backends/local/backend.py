@@ -82,15 +82,16 @@ class LocalBackend:
 
     def _body(self, request: Request) -> tuple[dict[str, Any], int]:
         """A completion for the engine, and how many of its messages are fixed."""
-        messages, fixed, grammar = prompt(request, self._settings.context)
+        shown = prompt(request, self._settings.context)
         taken = {key: value for key, value in request.parameters.items() if key in self.parameters}
         body = {
             **_DEFAULTS,
             **taken,
-            "messages": messages,
+            "messages": shown.messages,
+            "logit_bias": list(shown.bias.items()),
             "cache_prompt": True,
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,
         }
-        return body if grammar is None else {**body, "grammar": grammar}, fixed
+        return body if shown.grammar is None else {**body, "grammar": shown.grammar}, shown.fixed

@@ -1,8 +1,7 @@
 """The model's reply, read while it is generated.
 
-With tools, a reply is one line of JSON (`grammar.py` sees to that), either `{"answer": TEXT}` or
-`{"tool": NAME, "arguments": {…}}`. The text of an answer is passed on as it comes, unescaped; a call is passed on when
-the reply ends. Pure: however the reply is cut into pieces, the same texts come out.
+With tools, a reply is one line of JSON (see `grammar.py`). The text of an answer is passed on as it comes, unescaped; a
+call is passed on when the reply ends. Pure: however the reply is cut into pieces, the same texts come out.
 """
 
 import json
@@ -10,7 +9,7 @@ import re
 
 from ollie.engine.messages import CallDelta, StreamEvent, TextDelta
 
-_OPENING = re.compile(r'\s*\{\s*"(answer|tool)"\s*:\s*"')
+_OPENING = re.compile(r'\s*\{\s*(?:"about"\s*:\s*"\w*"\s*,\s*)?"(answer|tool)"\s*:\s*"')
 _ARGUMENTS = re.compile(r'\s*,\s*"arguments"\s*:\s*')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _REPLACEMENT = "\ufffd"

@@ -7,7 +7,7 @@ in its cache, changes once in many turns and not in each.
 
 from collections.abc import Iterable
 
-_RESULT_CHARS = 4000
+_RESULT_CHARS = 2400
 _HEAD_SHARE = 0.7
 
 

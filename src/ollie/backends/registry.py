@@ -48,10 +48,6 @@ PROVIDERS: Final[dict[str, Provider]] = {
 _FALLBACK: Final = "local"
 
 
-class UnknownBackendError(ValueError):
-    """There is no backend of that name; the text lists those there are."""
-
-
 class Backends:
     """The backends of one server.
 
@@ -60,8 +56,7 @@ class Backends:
         config: the configuration; it comes before the environment, except for `OLLIE_BACKEND` and `OLLIE_MODEL`.
 
     Raises:
-        UnknownBackendError: `unknown backend: X (known: …)`.
-        BackendError: the default backend cannot be used, with what to do.
+        BackendError: `unknown backend: X (known: …)`, or the default backend cannot be used, with what to do.
     """
 
     def __init__(self, environ: Mapping[str, str], config: Choice) -> None:
@@ -90,8 +85,7 @@ class Backends:
         """The backend of a name, made when it is first asked for.
 
         Raises:
-            UnknownBackendError: `unknown backend: X (known: …)`.
-            BackendError: it cannot be used, with what to do.
+            BackendError: `unknown backend: X (known: …)`, or it cannot be used, with what to do.
         """
         if name not in self._made:
             module = importlib.import_module(PROVIDERS[_known(name)].module)
@@ -120,5 +114,5 @@ class Backends:
 
 def _known(name: str) -> str:
     if name not in PROVIDERS:
-        raise UnknownBackendError(f"unknown backend: {name} (known: {' '.join(PROVIDERS)})")
+        raise BackendError(ErrorKind.not_found, f"unknown backend: {name} (known: {' '.join(PROVIDERS)})")
     return name

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from ollie.backends.interface import PARAMETERS, Backend, stream
-from ollie.backends.registry import UnknownBackendError
 from ollie.engine import retry
 from ollie.engine.limits import Limits
 from ollie.engine.messages import BackendError, Request, TextDelta, User
@@ -72,7 +71,7 @@ def parse(data: bytes, limit_bytes: int) -> dict[str, Any]:
 def _backend(services: Services, name: str) -> Backend:
     try:
         return services.backends.get(name or services.backends.default)
-    except (UnknownBackendError, BackendError) as error:
+    except BackendError as error:
         raise RefusedError(str(error)) from None
 
 

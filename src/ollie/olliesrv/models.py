@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ollie.backends.registry import Backends, UnknownBackendError
+from ollie.backends.registry import Backends
 from ollie.engine.messages import BackendError
 
 _log = logging.getLogger(__name__)
@@ -59,6 +59,6 @@ class Models:
         try:
             async with asyncio.timeout(self._wait_s):
                 return await self._backends.get(name).models()
-        except (BackendError, UnknownBackendError, TimeoutError) as error:
+        except (BackendError, TimeoutError) as error:
             _log.info("backend %s lists no models: %s", name, error or "it does not answer")
             return []

@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from ollie.backends.interface import PARAMETERS, Backend
-from ollie.backends.registry import UnknownBackendError
 from ollie.engine import own, system
 from ollie.engine.events import Setup
 from ollie.engine.limits import Limits
@@ -51,7 +50,7 @@ class Outfit:
         """Its backend; a `RefusedError` when there is none of that name, or it cannot be used."""
         try:
             return self._services.backends.get(self.backend_name)
-        except (UnknownBackendError, BackendError) as error:
+        except BackendError as error:
             raise RefusedError(str(error)) from None
 
     @property

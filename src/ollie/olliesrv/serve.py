@@ -19,7 +19,6 @@ from pathlib import Path
 from ninep import dial
 from ninep.errors import NinepError
 from ninep.server import Server
-from ollie.backends.registry import UnknownBackendError
 from ollie.engine.messages import BackendError
 from ollie.olliesrv import config, ns, secret
 from ollie.olliesrv.adopted import Adopted
@@ -173,7 +172,6 @@ _WRONG = (
     config.ConfigError,
     secret.SecretError,
     PathError,
-    UnknownBackendError,
     BackendError,
     NinepError,
     dial.AddressError,

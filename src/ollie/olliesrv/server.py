@@ -81,7 +81,7 @@ class Ollie:
             profiles: the ways of working; the built-in ones when not given.
 
         Raises:
-            UnknownBackendError, BackendError: the backend that is asked for does not exist or cannot be used.
+            BackendError: the backend that is asked for does not exist or cannot be used.
             PathError: one of Ollie's directories cannot be used.
             StoreError: the store is used by another server, which the text names, or cannot be used.
         """

@@ -12,7 +12,7 @@ import pytest
 from ollie.backends.interface import BackendError, parse_parameter
 from ollie.backends.openai import OpenAIBackend
 from ollie.backends.record import Recorder
-from ollie.backends.registry import Backends, UnknownBackendError
+from ollie.backends.registry import Backends
 
 
 @dataclass
@@ -70,7 +70,7 @@ def test_nothing_configured_is_local() -> None:
 )
 def test_an_unknown_backend_is_refused(environ: dict[str, str], config: Config) -> None:
     """A backend that does not exist is an error that lists those that do."""
-    with pytest.raises(UnknownBackendError, match=r"unknown backend: gpt \(known: openai local replay\)"):
+    with pytest.raises(BackendError, match=r"unknown backend: gpt \(known: openai local replay\)"):
         Backends(environ, config)
 
 

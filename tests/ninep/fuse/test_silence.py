@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,12 @@ class Filter:
         self._server = server
         self._waiting: list[bytes] = []
         self._to_server: asyncio.StreamWriter | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: list[asyncio.Event] = []
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Both ways of one connection."""
+        ended = asyncio.Event()
+        self._connections.append(ended)
         replies, self._to_server = await asyncio.open_unix_connection(self._server)
         back = asyncio.create_task(_copy(replies, writer))
         try:
@@ -45,12 +48,18 @@ class Filter:
                     self.kept.set()
                 else:
                     self._to_server.write(frame)
-        except asyncio.IncompleteReadError:
-            pass
-        finally:
+        except (asyncio.IncompleteReadError, ConnectionError):
             self._to_server.close()
-            writer.close()
             await back
+        for end in (self._to_server, writer):
+            with suppress(ConnectionError):
+                await end.wait_closed()
+        ended.set()
+
+    async def ended(self) -> None:
+        """Until every connection has."""
+        for connection in self._connections:
+            await connection.wait()
 
     def let_go(self) -> None:
         """Send what was kept."""
@@ -60,8 +69,9 @@ class Filter:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
+    with suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
     writer.close()
 
 
@@ -73,6 +83,7 @@ async def between(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     listener = await asyncio.start_unix_server(between.connected, f"{tmp_path}/f")
     yield between
     listener.close()
+    await between.ended()
 
 
 @pytest.fixture

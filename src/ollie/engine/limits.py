@@ -1,10 +1,16 @@
 """The bounds of a turn, and the note with which it ends when it meets one."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Seconds = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+Dollars = Annotated[float, Meta(ge=0)]
 
 
-class Limits(Struct, frozen=True):
-    """Bounds of a turn and its requests. 0 means no bound for the first three.
+class Limits(Struct, frozen=True, kw_only=True):
+    """Bounds of a turn and its requests, as they are configured, too. 0 means no bound for the first three.
 
     Args:
         max_steps: requests to the model in one turn, repeated ones not counted.
@@ -17,14 +23,14 @@ class Limits(Struct, frozen=True):
         stop_s: seconds that a stop waits for the calls it cancelled before the turn ends without them.
     """
 
-    max_steps: int = 100
-    max_cost_usd: float = 0.0
-    max_turn_s: float = 0.0
-    max_retries: int = 5
-    max_retry_after_s: float = 120.0
-    max_parallel: int = 8
-    plan_rounds: int = 10
-    stop_s: float = 30.0
+    max_steps: Count = 100
+    max_cost_usd: Dollars = 0.0
+    max_turn_s: Seconds = 0.0
+    max_retries: Count = 5
+    max_retry_after_s: Seconds = 120.0
+    max_parallel: Annotated[int, Meta(ge=1)] = 8
+    plan_rounds: Count = 10
+    stop_s: Seconds = 30.0
 
 
 def exceeded(limits: Limits, steps: int, cost_usd: float) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ollie.engine.messages import ToolSpec
 from ollie.engine.records import Noted
-from ollie.olliesrv import stats
+from ollie.olliesrv import prompts, stats
 from ollie.olliesrv.ceilings import Ceiling, covers
 from ollie.olliesrv.chat import Chat, Transcript
 from ollie.olliesrv.commands import dispatch, listing
@@ -127,9 +127,7 @@ class Agent:
     def check_prompt(self, data: bytes, *, by: "Agent | None") -> None:
         """Raise what can be refused of a prompt, or of its beginning, before it is complete."""
         self.permit(by)
-        limit = self._services.config.max_prompt_bytes
-        if len(data) > limit:
-            raise RefusedError(f"prompt is longer than {limit} bytes (max_prompt_bytes)")
+        prompts.check_length(data, self._services.config.max_prompt_bytes)
 
     async def prompt(self, data: bytes, *, by: "Agent | None") -> None:
         """Queue a turn. When this returns the prompt is durable, and the state is `running` or the queue longer.
@@ -139,15 +137,10 @@ class Agent:
             by: who asks.
 
         Raises:
-            RefusedError: `prompt is empty`, `prompt is not UTF-8`, or as `check_prompt`.
+            RefusedError: as `permit` or `prompts.read`.
         """
-        self.check_prompt(data, by=by)
-        try:
-            text = data.decode().rstrip("\n")
-        except UnicodeDecodeError:
-            raise RefusedError("prompt is not UTF-8") from None
-        if not text.strip():
-            raise RefusedError("prompt is empty")
+        self.permit(by)
+        text = prompts.read(data, self._services.config.max_prompt_bytes)
         await self._store.stored(self.runner.enqueue(text))
 
     async def completed(self, key: str, message: str) -> None:
@@ -199,26 +192,23 @@ class Agent:
     async def change(self, pairs: Mapping[str, str], *, by: "Agent | None") -> None:
         """Change settings by key of `cfg`; durable when this returns. What the owner changes moves the ceiling, too."""
         self.permit(by)
-        if by is None:
-            row = Outfit(self.outfit.changed(pairs), self._services).bounded()
-        else:
-            row = self._changed_within(pairs, by)
-        self.row = row
-        seq = self._store.put_agent(row)
+        after = self.outfit.changed(pairs).bounded() if by is None else self._changed_within(pairs, by)
+        self.row = after.row
+        seq = self._store.put_agent(self.row)
         self.runner.reconfigure()
         await self._store.stored(seq)
 
-    def _changed_within(self, pairs: Mapping[str, str], by: "Agent") -> AgentRow:
-        """The row with changes that an agent asks for; of directories outside its bound it learns nothing."""
+    def _changed_within(self, pairs: Mapping[str, str], by: "Agent") -> Outfit:
+        """Itself with changes that an agent asks for; of directories outside its bound it learns nothing."""
         try:
-            row = self.outfit.changed(pairs)
+            after = self.outfit.changed(pairs)
         except RefusedError:
             if "cwd" in pairs:
                 raise denied() from None
             raise
-        if not all(within.covers(bound.directory, row.cwd) for bound in (by.ceiling, self.ceiling)):
+        if not all(within.covers(bound.directory, after.row.cwd) for bound in (by.ceiling, self.ceiling)):
             raise denied()
-        return row
+        return after
 
     async def rename(self, name: str, *, by: "Agent | None") -> None:
         """Give it another name; durable when this returns."""

@@ -5,25 +5,22 @@ alone: nothing prints or stores a `Config`.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import yaml
 
+from ollie.engine.limits import Count, Limits, Seconds
 from ollie.olliesrv.errors import unknown
 from ollie.protocol import paths
-
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Dollars = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class ConfigError(Exception):
     """The configuration cannot be used; its text is one line for the user."""
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for a whole server.
+class Config(Limits, frozen=True, kw_only=True):
+    """What can be set for a whole server: the bounds of agents that have none of their own, and the following.
 
     Args:
         backend: the backend of agents that name none; empty: what the environment gives, else `local`.
@@ -31,14 +28,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         backends: settings of backends, by name.
         profile: the profile of agents that name none.
         sandbox: the sandbox of agents that name none; empty: each tool's own.
-        max_steps: requests to the model in one turn; 0 means no bound, here and in the next two.
-        max_cost_usd: what an agent may cost in all its turns together.
-        max_turn_s: how long a turn may take.
-        max_retries: how often a failed request to a model is repeated.
-        max_retry_after_s: the longest wait that a provider may ask for.
-        max_parallel: tool calls of one reply that run at the same time.
-        plan_rounds: rounds of tool calls after which the model is shown its plan again; 0 never.
-        stop_s: how long a stop waits for what it cancelled.
         cancel_s: how long a tool server may take to end a call before it is ended itself; below `stop_s`.
         close_s: how long the end of the server waits for what it cancelled.
         models_cache_s: how long the list of models is kept.
@@ -58,14 +47,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     backends: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     profile: str = "default"
     sandbox: str = ""
-    max_steps: Count = 100
-    max_cost_usd: Dollars = 0.0
-    max_turn_s: Seconds = 0.0
-    max_retries: Count = 5
-    max_retry_after_s: Seconds = 120.0
-    max_parallel: Annotated[int, msgspec.Meta(ge=1)] = 8
-    plan_rounds: Count = 10
-    stop_s: Seconds = 30.0
     cancel_s: Seconds = 10.0
     close_s: Seconds = 5.0
     models_cache_s: Seconds = 300.0

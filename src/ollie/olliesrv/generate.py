@@ -12,6 +12,7 @@ from ollie.backends.interface import PARAMETERS, Backend, stream
 from ollie.engine import retry
 from ollie.engine.limits import Limits
 from ollie.engine.messages import BackendError, Request, TextDelta, User
+from ollie.olliesrv import choice, prompts
 from ollie.olliesrv.errors import RefusedError, unknown
 from ollie.olliesrv.services import Services
 
@@ -30,11 +31,11 @@ async def generate(services: Services, data: bytes) -> AsyncGenerator[bytes, Non
         RefusedError: the request cannot be read, there is no such backend, or the model fails.
     """
     fields = parse(data, services.config.max_prompt_bytes)
-    backend = _backend(services, fields.pop("backend", ""))
-    request = _request(services, backend, fields)
-    limits = Limits(max_retries=services.config.max_retries, max_retry_after_s=services.config.max_retry_after_s)
+    name = fields.pop("backend", "") or services.backends.default
+    backend = choice.backend(services.backends, name)
+    request = _request(backend, choice.model(services.backends, name, fields.pop("model", "")), fields)
     ended_in_newline = True
-    async with contextlib.aclosing(_texts(backend, request, limits)) as texts:
+    async with contextlib.aclosing(_texts(backend, request, services.config)) as texts:
         async for piece in texts:
             ended_in_newline = piece.endswith("\n")
             yield piece.encode(errors="replace")
@@ -44,13 +45,8 @@ async def generate(services: Services, data: bytes) -> AsyncGenerator[bytes, Non
 
 def parse(data: bytes, limit_bytes: int) -> dict[str, Any]:
     """The fields of a request. A text between `{` and `}` is a JSON object, any other is the prompt itself."""
-    if len(data) > limit_bytes:
-        raise RefusedError(f"prompt is longer than {limit_bytes} bytes (max_prompt_bytes)")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        raise RefusedError("prompt is not UTF-8") from None
-    fields: dict[str, Any] = {"prompt": text.rstrip("\n")}
+    text = prompts.read(data, limit_bytes)
+    fields: dict[str, Any] = {"prompt": text}
     if text.strip().startswith("{") and text.strip().endswith("}"):
         try:
             fields = msgspec.json.decode(text)
@@ -63,27 +59,14 @@ def parse(data: bytes, limit_bytes: int) -> dict[str, Any]:
             msgspec.convert(value, PARAMETERS.get(key, str))
         except msgspec.ValidationError as error:
             raise RefusedError(f"{key}: {str(error).lower()}") from None
-    if not str(fields.get("prompt", "")).strip():
-        raise RefusedError("prompt is empty")
+    prompts.check_words(fields.setdefault("prompt", ""))
     return dict(fields)
 
 
-def _backend(services: Services, name: str) -> Backend:
-    try:
-        return services.backends.get(name or services.backends.default)
-    except BackendError as error:
-        raise RefusedError(str(error)) from None
-
-
-def _request(services: Services, backend: Backend, fields: dict[str, Any]) -> Request:
+def _request(backend: Backend, model: str, fields: dict[str, Any]) -> Request:
     prompt, system = fields.pop("prompt"), fields.pop("system", "")
-    model = fields.pop("model", "")
-    if not model and backend.name == services.backends.default:
-        model = services.backends.default_model
-    for key in fields:
-        if key not in backend.parameters:
-            raise RefusedError(f"backend {backend.name} does not take {key}")
-    return Request(model or backend.default_model, system, (User(prompt),), (), fields)
+    choice.check(backend, fields)
+    return Request(model, system, (User(prompt),), (), fields)
 
 
 async def _texts(backend: Backend, request: Request, limits: Limits) -> AsyncGenerator[str, None]:

@@ -5,7 +5,6 @@ Everything here is computed from the stored row of the agent and what the server
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,10 +13,9 @@ from ollie.backends.interface import PARAMETERS, Backend
 from ollie.engine import own, system
 from ollie.engine.events import Setup
 from ollie.engine.limits import Limits
-from ollie.engine.messages import BackendError, ToolSpec
-from ollie.olliesrv import settings
+from ollie.engine.messages import ToolSpec
+from ollie.olliesrv import choice, settings
 from ollie.olliesrv.ceilings import Ceiling, ceiling
-from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.places import working_directory
 from ollie.olliesrv.profiles import Profile
 from ollie.olliesrv.services import Services
@@ -48,23 +46,12 @@ class Outfit:
 
     def backend(self) -> Backend:
         """Its backend; a `RefusedError` when there is none of that name, or it cannot be used."""
-        try:
-            return self._services.backends.get(self.backend_name)
-        except BackendError as error:
-            raise RefusedError(str(error)) from None
+        return choice.backend(self._services.backends, self.backend_name)
 
     @property
     def model(self) -> str:
         """The name of its model; empty when nothing names one."""
-        model = self._text("model")
-        if model:
-            return model
-        if self.backend_name == self._services.backends.default and self._services.backends.default_model:
-            return self._services.backends.default_model
-        try:
-            return self.backend().default_model
-        except RefusedError:
-            return ""
+        return choice.model(self._services.backends, self.backend_name, self._text("model"))
 
     @property
     def sandbox(self) -> str:
@@ -83,17 +70,8 @@ class Outfit:
 
     def limits(self) -> Limits:
         """The bounds of its turns."""
-        config = self._services.config
-        return Limits(
-            max_steps=int(self._number("max_steps", config.max_steps)),
-            max_cost_usd=self._number("max_cost_usd", config.max_cost_usd),
-            max_turn_s=self._number("max_turn_s", config.max_turn_s),
-            max_retries=config.max_retries,
-            max_retry_after_s=config.max_retry_after_s,
-            max_parallel=config.max_parallel,
-            plan_rounds=config.plan_rounds,
-            stop_s=config.stop_s,
-        )
+        kept, config = self.row.settings, self._services.config
+        return msgspec.convert({key: kept.get(key, getattr(config, key)) for key in Limits.__struct_fields__}, Limits)
 
     def setup(self, specs: Sequence[ToolSpec]) -> Setup:
         """What its model is asked with. The same from turn to turn while nothing was changed, byte by byte."""
@@ -119,8 +97,8 @@ class Outfit:
         }
         return {key: settings.show(values.get(key, self.row.settings.get(key))) for key in settings.KEYS}
 
-    def changed(self, pairs: Mapping[str, str]) -> AgentRow:
-        """The row of the agent with other settings; all of them, or none when one of them cannot be.
+    def changed(self, pairs: Mapping[str, str]) -> "Outfit":
+        """The agent with other settings; all of them, or none when one of them cannot be.
 
         Raises:
             RefusedError: an unknown key, or a value that cannot be.
@@ -136,18 +114,11 @@ class Outfit:
             values.setdefault("model", None)  # the models of one backend are not those of another
         kept = {key: value for key, value in {**row.settings, **values}.items() if value is not None}
         after = Outfit(replace(row, settings=kept), self._services)
-        after.check(values)
-        return after.row
+        choice.check(after.backend(), [key for key, value in values.items() if value is not None])
+        return after
 
-    def check(self, values: Mapping[str, Any]) -> None:
-        """Whether backend and sampling keys go together; a `RefusedError` when they do not."""
-        backend = self.backend()
-        for key in values:
-            if key in PARAMETERS and values[key] is not None and key not in backend.parameters:
-                raise RefusedError(f"backend {backend.name} does not take {key} (takes: {_words(backend.parameters)})")
-
-    def bounded(self) -> AgentRow:
-        """The row with an upper bound that is just what the agent has now."""
+    def bounded(self) -> "Outfit":
+        """The agent with an upper bound that is just what the agent has now."""
         bound = ceiling(
             self.row.cwd,
             self.sandbox,
@@ -155,16 +126,7 @@ class Outfit:
             self.limits().max_cost_usd,
             yolo=self._services.tools.yolo,
         )
-        return replace(self.row, ceiling=msgspec.json.encode(bound))
+        return Outfit(replace(self.row, ceiling=msgspec.json.encode(bound)), self._services)
 
     def _text(self, key: str) -> str:
         return str(self.row.settings.get(key) or "")
-
-    def _number(self, key: str, default: float) -> float:
-        value = self.row.settings.get(key, default)
-        assert isinstance(value, int | float)
-        return value
-
-
-def _words(names: frozenset[str]) -> str:
-    return " ".join(sorted(names)) or "none"

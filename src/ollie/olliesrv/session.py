@@ -324,8 +324,8 @@ class Session:
             if by is not None:
                 raise denied() from None  # of directories outside its bound an agent learns nothing
             raise
-        row = replace(outfit.changed(pairs), cwd=directory)
-        bounded = Outfit(Outfit(row, self._services).bounded(), self._services)
+        row = replace(outfit.changed(pairs).row, cwd=directory)
+        bounded = Outfit(row, self._services).bounded()
         if by is not None and not covers(by.ceiling, bounded.ceiling):
             raise denied()
         return bounded.row

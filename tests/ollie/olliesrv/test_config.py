@@ -23,7 +23,7 @@ def test_values_are_typed() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"modle: x", r"unknown key: modle \(did you mean model\? known: backend model "),
+        (b"modle: x", r"unknown key: modle \(did you mean model\? known: max_steps "),
         (b"max_steps: many", r"expected `int`, got `str` - at `max_steps`"),
         (b"max_steps: -1", r"expected `int` >= 0 - at `max_steps`"),
         (b"max_steps: true", r"expected `int`, got `bool` - at `max_steps`"),

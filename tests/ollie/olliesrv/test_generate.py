@@ -39,6 +39,7 @@ async def test_a_prompt_is_answered_in_pieces(ollie: Ollie, data: bytes) -> None
         (b'{"prompt": "x", "modle": "m"}', r"^unknown key: modle \(did you mean model\? known: prompt system "),
         (b'{"prompt": "x", "temperature": "hot"}', r"^temperature: expected `float`, got `str`$"),
         (b'{"prompt": "x", "backend": "nope"}', r"^unknown backend: nope "),
+        (b'{"prompt": " "}', r"^prompt is empty$"),
         (b'{"prompt": "x",}', r"^request is not valid JSON: "),
     ],
 )

@@ -212,3 +212,20 @@ async def test_permit_sees_the_objects_on_the_way() -> None:
         await client.read("thing/a/label")
     assert seen == [("/", 1, WANT_WALK), ("thing", 1, WANT_WALK), ("{thing}", 2, WANT_WALK), ("label", 2, WANT_READ)]
     await server.close()
+
+
+async def test_a_directory_may_be_empty_for_now() -> None:
+    """While it says so nothing is listed or found in it; then everything is."""
+    filled: list[str] = []
+    table = (Dir("d", "x", (text("f"),), filled=lambda _obj, peer: peer.uname in filled),)
+    server = Server(Tree(table, None), attach)
+    async with connected(server, uname="me") as client:
+        assert await client.ls("d") == []
+        with pytest.raises(NinepError, match="file does not exist"):
+            await client.read("d/f")
+        filled.append("me")
+        assert [entry.name for entry in await client.ls("d")] == ["f"]
+        assert await client.read("d/f") == b"f"
+    async with connected(server, uname="you") as client:
+        assert await client.ls("d") == []
+    await server.close()

@@ -79,13 +79,22 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dir(Entry[T]):
-    """A directory with a fixed table; at most one of its entries is an `Each`."""
+    """A directory with a fixed table; at most one of its entries is an `Each`.
+
+    Args:
+        name: as served.
+        about: one sentence.
+        entries: its table.
+        mode: permission bits.
+        filled: `(obj, peer)`: whether the entries are there now; the directory is empty while it says no.
+    """
 
     kind = "dir"
     name: str
     about: str
     entries: Sequence[Entry[T]]
     mode: int = 0o550
+    filled: Callable[[T, Any], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

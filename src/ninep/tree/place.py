@@ -103,6 +103,8 @@ class Place:
         self.check()
         attached = self.attached
         attached.tree.permit(attached.peer, node.entry, self.objs, WANT_WALK)
+        if not self._filled():
+            raise NinepError(errors.NOT_FOUND)
         child = node.children.get(name)
         if child is not None:
             return Place(child, self.obj, self.objs, self._number, self.attached, self, name)
@@ -112,6 +114,11 @@ class Place:
         if awaitable(found):
             return self._find(node.each, found, name)
         return self._enter(node.each, found, name)
+
+    def _filled(self) -> bool:
+        """Whether the entries of this directory are there now."""
+        filled = getattr(self.node.entry, "filled", None)
+        return filled is None or filled(self.obj, self.attached.peer)
 
     async def _find(self, each: "Node", finding: Awaitable[Any], name: str) -> "Place":
         return self._enter(each, await finding, name)
@@ -150,6 +157,8 @@ class Place:
     def children(self) -> "Iterator[Place] | Awaitable[Iterator[Place]]":
         """The places in this directory, fixed now and made as they are asked for."""
         node = self.node
+        if not self._filled():
+            return iter(())
         if node.each is None:
             return self._places(())
         listing = node.each.entry.names(self.obj, self.attached.peer)  # type: ignore[attr-defined]  # it is an Each

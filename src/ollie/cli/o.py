@@ -14,7 +14,7 @@ from ninep import dial
 from ninep._wire import ORDWR, OREAD, OWRITE
 from ninep.blocking import Connection
 from ninep.errors import ConnectionLostError, NinepError
-from ollie.cli import reach
+from ollie.cli import approvals, reach
 from ollie.cli.reply import Reply
 from ollie.olliesrv.daemon import DaemonError
 from ollie.olliesrv.records import format_record
@@ -242,6 +242,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     kill.add_argument("names", nargs="+", metavar="NAME", help="session, session/agent, or an agent's name or id")
     kill.set_defaults(run=_kill)
+    approvals.add_to(commands)
     return parser
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ninep.errors import PERMISSION_DENIED, NinepError
 from ninep.tree import WANT_REMOVE, WANT_RENAME, WANT_WRITE, Entry, Role
+from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.peer import OlliePeer
 
 _SHIFT = {Role.USER: 6, Role.GROUP: 3, Role.OTHER: 0}
@@ -77,6 +78,7 @@ def _reach(peer: OlliePeer, entry: Entry[Any], objs: tuple[Any, ...]) -> Reach |
         return Reach.ROOT_WRITABLE if entry.name in _ROOT_WRITES else Reach.ROOT
     if below[0] is not agent.session:
         return Reach.ELSEWHERE
-    if len(below) == 1:
+    # Runs of the session's tool server are found by the agent whose they are alone.
+    if len(below) == 1 or not isinstance(below[1], Agent):
         return Reach.OWN_SESSION
     return Reach.COVERED if agent.may(below[1]) else Reach.NOT_COVERED

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from ollie.olliesrv import processes
 from ollie.olliesrv.commands import Command, listing
+from ollie.olliesrv.errors import unknown
 
 if TYPE_CHECKING:
     from ollie.olliesrv.agents import Agent
@@ -48,6 +50,18 @@ async def _tools(agent: "Agent", _argument: str, _by: "Agent | None") -> str:
     return "\n".join(f"{spec.name:<{width}}  {spec.description.splitlines()[0]}" for spec in specs)
 
 
+async def _proc(agent: "Agent", argument: str, _by: "Agent | None") -> str:
+    word, _, pid = argument.partition(" ")
+    match word:
+        case "":
+            return await processes.list_text(agent)
+        case "top":
+            return await processes.top_text(agent)
+        case "term" | "kill" | "out" | "dismiss":
+            return await processes.command(agent, word, pid.strip())
+    raise unknown("command of proc", word, ["top", "term", "kill", "out", "dismiss"])
+
+
 async def _help(_agent: "Agent", _argument: str, _by: "Agent | None") -> str:
     return listing(COMMANDS)
 
@@ -67,6 +81,11 @@ COMMANDS: "tuple[Command[Agent], ...]" = (
     Command("name", "[name]", "show or change the name", _name),
     Command("cwd", "[path]", "show or change the working directory", _cwd),
     Command("tools", "", "list the loaded tools", _tools),
+    Command("proc", "[top]", "list what runs and what has run in the background; top: with commands", _proc),
+    Command("proc", "term PID", "ask a process to end", _proc),
+    Command("proc", "kill PID", "end a process with all that it started", _proc),
+    Command("proc", "out PID", "show what a process has printed", _proc),
+    Command("proc", "dismiss PID", "forget a process that has ended", _proc),
     Command("help", "", "list the commands", _help),
 )
 """Every command, in the order in which `help` lists them."""

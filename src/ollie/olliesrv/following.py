@@ -73,12 +73,20 @@ class Follower:
         client: the connection; when it is lost, or closed, the following ends.
         take: given each run that has ended; when it returns, the agent has the message for good.
         changed: called whenever `busy` may have become false.
+        asked: called when something waits for approval.
     """
 
-    def __init__(self, client: Client, take: Callable[[Ended], Awaitable[None]], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        take: Callable[[Ended], Awaitable[None]],
+        changed: Callable[[], None],
+        asked: Callable[[], None],
+    ) -> None:
         self._client = client
         self._take = take
         self._changed = changed
+        self._asked = asked
         self._synced = False
         self._running: set[int] = set()
         self._untold: set[int] = set()
@@ -140,6 +148,7 @@ class Follower:
                 self._running.add(event.pid)
             case "bypass", "pending":
                 self._asking[event.id] = event.agent
+                self._asked()
             case "bypass", _:
                 self._asking.pop(event.id, None)
         self._changed()

@@ -12,6 +12,7 @@ from ninep import dial
 from ollie.backends.registry import Backends
 from ollie.olliesrv import generate, toolproc
 from ollie.olliesrv.agents import Agent
+from ollie.olliesrv.approvals import Approvals
 from ollie.olliesrv.commands import Command, dispatch, listing
 from ollie.olliesrv.config import Config
 from ollie.olliesrv.errors import denied
@@ -55,6 +56,7 @@ class Ollie:
         self.sessions = Sessions(services)
         self.stopping = asyncio.Event()
         self.lost = LostErrors()
+        self.approvals = Approvals(self.tool_servers, services.asked)
         self._lock = lock
         self._waiting: list[Session] = []
         self._models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)

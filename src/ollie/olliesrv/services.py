@@ -1,8 +1,9 @@
 """What the objects of a server share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ollie.backends.registry import Backends
+from ollie.olliesrv.approvals import Asked
 from ollie.olliesrv.config import Config
 from ollie.olliesrv.profiles import Profiles
 from ollie.olliesrv.toolclient import Settings
@@ -22,6 +23,7 @@ class Services:
         address: the dial string by which clients reach the server.
         scratch: the directory of the sessions' scratch directories.
         private: Ollie's own directories, where no agent may work.
+        asked: counts what asks for approval.
     """
 
     config: Config
@@ -32,3 +34,4 @@ class Services:
     address: str
     scratch: str
     private: tuple[str, ...]
+    asked: Asked = field(default_factory=Asked)

@@ -49,7 +49,7 @@ class Session:
         self._store = services.store
         self._scratch = Scratch(services.scratch, row.id)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.toolsrv = ToolServer(row.id, self.directory, services.tools, self._completed)
+        self.toolsrv = ToolServer(row.id, self.directory, services.tools, self._completed, services.asked.add)
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
         for agent in agents:

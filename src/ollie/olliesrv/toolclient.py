@@ -9,9 +9,10 @@ What an agent has loaded is known here, and is loaded again into a tool server t
 """
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _UNAME = "ollie"
+NO_TOOL_SERVER = "no tool server runs"
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,16 @@ class ToolServer:
         cwd: gives the directory where tools work when a call names none.
         settings: how it is run.
         ended: given each background run that has ended; when it returns, its agent has been told for good.
+        asked: called when something waits for approval.
     """
 
     def __init__(
-        self, session: str, cwd: Callable[[], str], settings: Settings, ended: Callable[[Ended], Awaitable[None]]
+        self,
+        session: str,
+        cwd: Callable[[], str],
+        settings: Settings,
+        ended: Callable[[Ended], Awaitable[None]],
+        asked: Callable[[], None],
     ) -> None:
         self._process: Process | None = None
         self._pidfd: int | None = None
@@ -98,6 +106,7 @@ class ToolServer:
         self._cwd = cwd
         self._settings = settings
         self._ended = ended
+        self._asked = asked
         self._socket = socket_path(settings, session)
         self._secret = _secret_path(settings, session)
         self._child: asyncio.subprocess.Process | None = None
@@ -152,6 +161,25 @@ class ToolServer:
         """That turn is over; the connection of the last one is closed."""
         self._users -= 1
         self._settle()
+
+    @contextlib.asynccontextmanager
+    async def visit(self, agent: str = "") -> AsyncIterator[Client]:
+        """A connection for one purpose; it never starts a tool server.
+
+        Args:
+            agent: the id of the agent whose tools and runs are to be seen; empty for all.
+
+        Raises:
+            RefusedError: none runs.
+        """
+        if self.process is None:
+            raise RefusedError(NO_TOOL_SERVER)
+        try:
+            client = await self._connect(agent)
+        except OSError:
+            raise RefusedError(NO_TOOL_SERVER) from None
+        async with client:
+            yield client
 
     def asks(self, agent: str) -> bool:
         """Whether something of an agent waits for approval."""
@@ -271,7 +299,7 @@ class ToolServer:
             return
         self._disconnect()  # from the one that was lost
         self._client = task.result()
-        self._follower = Follower(self._client, self._ended, self._settle)
+        self._follower = Follower(self._client, self._ended, self._settle, self._asked)
         self._settle()
 
     def _settle(self) -> None:
@@ -293,7 +321,7 @@ class ToolServer:
                 _log.warning("ending the tool server %d: it does not take us: %s", found.pid, error)
             await self._end()
         if not start:
-            raise RefusedError("no tool server runs")
+            raise RefusedError(NO_TOOL_SERVER)
         await self._start()
         try:
             client = await self._connect()
@@ -303,9 +331,9 @@ class ToolServer:
             await self._load(client, agent, tools)
         return client
 
-    async def _connect(self) -> Client:
+    async def _connect(self, agent: str = "") -> Client:
         secret = toolproc.secret(self._secret)
-        return await Client.connect(f"unix!{self._socket}", uname=_UNAME, aname="", secret=secret)
+        return await Client.connect(f"unix!{self._socket}", uname=_UNAME, aname=agent, secret=secret)
 
     async def _start(self) -> None:
         settings = self._settings

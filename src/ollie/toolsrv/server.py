@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ninep.errors import NinepError
+from ninep.errors import PERMISSION_DENIED, NinepError
 from ninep.tree import Peer
 from ollie.protocol import payload
 from ollie.protocol.discovery import Broken
@@ -46,7 +46,8 @@ class Toolsrv:
         """The call in a payload; the agent is the one it names, else the one that attached.
 
         Raises:
-            NinepError: The payload cannot be read, names no tool, or has a wrong token.
+            NinepError: The payload cannot be read, names no tool or an agent other than the one that attached, or has a
+                wrong token.
         """
         try:
             call = payload.call(payload.parse(data))
@@ -56,7 +57,7 @@ class Toolsrv:
             self.auth.check_token(call.token)
         if not call.tool:
             raise NinepError("payload has no tool")
-        return replace(call, agent=call.agent or peer.aname)
+        return replace(call, agent=own(peer, call.agent) if call.agent else peer.aname)
 
     def visible(self, peer: Peer) -> list[Run]:
         """The runs that a peer sees."""
@@ -94,6 +95,17 @@ class Toolsrv:
             "yolo": self.settings.yolo,
         }
         return payload.format({key: _value(value) for key, value in facts.items()})
+
+
+def own(peer: Peer, agent: str) -> str:
+    """The agent that a peer asks about.
+
+    Raises:
+        NinepError: `permission denied` when it attached for another one.
+    """
+    if peer.aname not in {"", agent}:
+        raise NinepError(PERMISSION_DENIED)
+    return agent
 
 
 def sees(peer: Peer, run: Run) -> bool:

@@ -55,12 +55,20 @@ async def test_tools_are_loaded_for_one_agent(toolsrv: ToolServer, agent: str) -
 
 async def test_revisions_change_with_the_tools_of_their_agent_only(toolsrv: ToolServer, agent: str) -> None:
     """Each load and unload gives a new one; none is 0."""
-    async with await toolsrv.client(agent) as client:
+    async with await toolsrv.client(agent) as client, await toolsrv.client() as other:
         seen = [int(await client.read("tools_rev"))]
         for command in (f"load {agent} sh", f"load {agent} sh", f"unload {agent} sh"):
             await client.write("ctl", command.encode())
             seen.append(int(await client.rdwr("tools_rev", agent.encode())))
-        await client.write("ctl", b"load somebody-else sh")
+        await other.write("ctl", b"load somebody-else sh")
+        for path in ("tools", "tools_rev"):
+            with pytest.raises(NinepError, match="permission denied"):
+                await client.rdwr(path, b"somebody-else")
+        for command in ("load somebody-else echo", "unload somebody-else sh"):
+            with pytest.raises(NinepError, match="permission denied"):
+                await client.write("ctl", command.encode())
+        with pytest.raises(NinepError, match="permission denied"):
+            await client.rdwr("proc/new", b"tool=sh\nagent=somebody-else\ncmd=true\n")
         assert int(await client.read("tools_rev")) == seen[-1]
         assert len(set(seen)) == len(seen)
         assert 0 not in seen

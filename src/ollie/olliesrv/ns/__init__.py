@@ -9,7 +9,7 @@ from typing import Final
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Entry, Tree
 from ollie.olliesrv import access
-from ollie.olliesrv.ns import aliases, errors, session
+from ollie.olliesrv.ns import aliases, bypass, errors, session
 from ollie.olliesrv.ns import help as reference
 from ollie.olliesrv.server import Ollie
 
@@ -34,6 +34,7 @@ ENTRIES: Final[Sequence[Entry[Ollie]]] = (
         "Ask a model once: write a prompt, read the answer.",
         run=lambda ollie, peer, data: ollie.generate(data, by=peer.agent),
     ),
+    Dir("bypass", "What waits for the owner's approval.", bypass.ENTRIES),
     Dir("session", "The sessions.", session.ENTRIES),
 )
 

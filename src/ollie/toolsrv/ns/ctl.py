@@ -7,20 +7,21 @@ invalidate
 
 from ninep.errors import NinepError
 from ninep.tree import Peer
-from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.server import Toolsrv, own
 
 
-async def command(toolsrv: Toolsrv, _peer: Peer, text: str) -> str:
+async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """Run one command; nothing is answered.
 
     Raises:
-        NinepError: `no such tool: NAME`, `broken tool: …`, `tool not loaded: NAME`, or `not a command: …`.
+        NinepError: `no such tool: NAME`, `broken tool: …`, `tool not loaded: NAME`, `permission denied`, or
+            `not a command: …`.
     """
     match text.split():
         case ["load", agent, tool]:
-            toolsrv.registry.load(agent, tool)
+            toolsrv.registry.load(own(peer, agent), tool)
         case ["unload", agent, tool]:
-            toolsrv.registry.unload(agent, tool)
+            toolsrv.registry.unload(own(peer, agent), tool)
         case ["invalidate"]:
             toolsrv.registry.invalidate()
         case _:

@@ -1,16 +1,16 @@
 """`tools_rev`: changes whenever the loaded tools of an agent do, and never has an old value again.
 
 A write of an agent's id makes the next read give that agent's; before any write it is the agent that attached. A
-decimal number and a newline.
+decimal number and a newline. Who attached for an agent asks about no other.
 """
 
 from ninep.tree import Peer
-from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.server import Toolsrv, own
 
 
-async def command(toolsrv: Toolsrv, _peer: Peer, text: str) -> str:
+async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The revision of the agent whose id was written."""
-    return f"{toolsrv.registry.revision(text.strip())}\n"
+    return f"{toolsrv.registry.revision(own(peer, text.strip()))}\n"
 
 
 def text(toolsrv: Toolsrv, peer: Peer) -> bytes:

@@ -11,7 +11,11 @@ from ninep.client import Client
 from ninep.errors import NinepError
 from ollie.olliesrv.ns import ENTRIES
 from ollie.olliesrv.ns import help as reference
+from ollie.toolsrv.ns import ROOT
 
+TOOLSRV = "session/{session}/toolsrv/"
+# What is there only where a tool server runs.
+NO_TOOL_SERVER = re.compile(r"/toolsrv/.|/\{pid\}/")
 SNAPSHOT = Path(__file__).with_name("tree.txt")
 
 
@@ -36,7 +40,18 @@ async def test_the_tree_is_what_the_tables_say(world: World) -> None:
         (re.sub("/(one|two)/", "/{session}/", re.sub("/agent/\\w+/", "/agent/{agent}/", path)), mode)
         for path, mode in served
     }
-    assert named == {(line.path, line.mode) for line in reference.walk(ENTRIES)}
+    assert named == {(line.path, line.mode) for line in reference.walk(ENTRIES) if not NO_TOOL_SERVER.search(line.path)}
+
+
+def test_a_tool_servers_tree_is_passed_through() -> None:
+    """Each of its files, as the kind it is; what is the owner's alone is closed to agents, and nothing is opened."""
+    ours = {line.path.removeprefix(TOOLSRV): line for line in reference.walk(ENTRIES) if line.path.startswith(TOOLSRV)}
+    theirs = {line.path: line for line in reference.walk(ROOT)}
+    assert ours.pop("").kind == "dir"
+    assert {path: line.kind for path, line in ours.items()} == {path: line.kind for path, line in theirs.items()}
+    assert all(line.mode & ~theirs[path].mode == 0 for path, line in ours.items())
+    closed = {path for path, line in ours.items() if line.mode != theirs[path].mode}
+    assert closed == {"ctl", "bypass/list", "bypass/pending", "bypass/resolve", "proc/done", "proc/whose"}
 
 
 async def test_ls(world: World) -> None:
@@ -89,7 +104,7 @@ async def test_every_readable_file_can_be_read(world: World) -> None:
     """What may be read gives something, or an empty file, and what may not is refused."""
     client = await world.populated()
     for path, mode in await walked(client):
-        if path.endswith(("/", "/wait", "/statewait", "new", "generate")):
+        if path.endswith(("/", "/wait", "/statewait", "/pending", "new", "generate")):
             continue
         if mode & 0o400:
             await client.read(path)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Each, Entry
-from ollie.olliesrv.ns.session import agent, idx, name, new
+from ollie.olliesrv.ns.session import agent, idx, name, new, toolsrv
 from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.session import Session
@@ -43,6 +43,12 @@ SESSION: Final[Sequence[Entry[Session]]] = (
         text=lambda session, _peer: session.name_text(),
     ),
     Text("id", 0o440, "Its id, which never changes.", render=lambda session, _peer: session.id_text()),
+    Dir(
+        "toolsrv",
+        "Its tool server's own tree; empty where none runs.",
+        toolsrv.ENTRIES,
+        filled=lambda session, _peer: session.toolsrv.process is not None,
+    ),
     Dir("agent", "The agents of the session.", agent.ENTRIES),
 )
 

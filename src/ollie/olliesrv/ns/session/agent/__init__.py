@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ninep.files import Control, Level, Log, Request, Sink, StoredText, Text, Watch
-from ninep.tree import Each, Entry
+from ninep.tree import Dir, Each, Entry
 from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.ns.session import name
-from ollie.olliesrv.ns.session.agent import new
+from ollie.olliesrv.ns.session.agent import new, proc
 from ollie.olliesrv.session import Session
 
 # The files of one agent: `session/{session}/agent/{agent}/`.
@@ -65,6 +65,7 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         text=lambda agent, _peer: agent.name_text(),
     ),
     Text("id", 0o440, "Its id, which never changes.", render=lambda agent, _peer: agent.id_text()),
+    Dir("proc", "What it runs, and what has run in the background.", proc.ENTRIES),
 )
 
 # `session/{session}/agent/`.

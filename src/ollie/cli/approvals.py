@@ -1,0 +1,134 @@
+"""`o approvals`, `o approve` and `o reject`: what agents ask to run without the sandbox.
+
+What is shown comes from an agent, so nothing of it reaches the terminal but what can be printed.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ninep._wire import OREAD, OWRITE
+from ninep.blocking import Connection
+from ninep.errors import NinepError
+from ollie.cli import reach
+
+_LIST, _PENDING, _RESOLVE = "bypass/list", "bypass/pending", "bypass/resolve"
+_YES = ("y", "yes")
+_NO = ("", "n", "no")
+
+Request = Mapping[str, Any]
+
+
+def add_to(commands: Any) -> None:
+    """Add these commands to the parser of `o`; each sets `run`."""
+    listing = commands.add_parser(
+        "approvals",
+        help="show what waits for your approval",
+        description="Show what agents ask to run without the sandbox. An approval is for that one execution; without "
+        "an answer it is refused after some minutes.",
+    )
+    listing.add_argument("--follow", action="store_true", help="ask at the terminal about each, as they come")
+    listing.add_argument("-v", dest="verbose", action="store_true", help="show the exact program and its environment")
+    listing.set_defaults(run=_approvals)
+    approve = commands.add_parser("approve", help="let it run", description="Let it run without the sandbox, once.")
+    approve.add_argument("ids", nargs="+", metavar="ID", help="as o approvals shows it")
+    approve.set_defaults(run=_approve)
+    reject = commands.add_parser("reject", help="refuse it", description="Refuse to let it run without the sandbox.")
+    reject.add_argument("id", metavar="ID", help="as o approvals shows it")
+    reject.add_argument("words", nargs="*", metavar="WHY", help="told to the agent")
+    reject.set_defaults(run=_reject)
+
+
+def _approvals(options: argparse.Namespace) -> int:
+    with reach.connect(reach.address(options.address)) as server:
+        if options.follow:
+            return _follow(server, verbose=options.verbose)
+        requests = _requests(_read(server, _LIST))
+        names = _names(server) if requests else {}
+        print("\n".join(_shown(request, names, time.time(), verbose=options.verbose) for request in requests), end="")
+    return 0
+
+
+def _approve(options: argparse.Namespace) -> int:
+    with reach.connect(reach.address(options.address)) as server:
+        for id_ in options.ids:
+            _resolve(server, {"id": id_, "approved": True})
+    return 0
+
+
+def _reject(options: argparse.Namespace) -> int:
+    with reach.connect(reach.address(options.address)) as server:
+        _resolve(server, {"id": options.id, "error": " ".join(options.words)})
+    return 0
+
+
+def _follow(server: Connection, *, verbose: bool) -> int:
+    """Ask about each request, until the end of the input."""
+    if not sys.stdin.isatty():
+        raise NinepError("o approvals --follow asks at a terminal, and standard input is none; use o approve ID")
+    while True:
+        # A fresh fid gives what is open then: nobody is asked about what was answered elsewhere meanwhile.
+        (request,) = _requests(_read(server, _PENDING))
+        print(_shown(request, _names(server), time.time(), verbose=verbose), end="")
+        try:
+            words = input("let it run without the sandbox? [y/N, or why not] ").strip()
+        except EOFError:
+            print()
+            return 0
+        if words.lower() in _YES:
+            answer = {"id": request["id"], "approved": True, "hash": request["hash"]}
+        else:
+            answer = {"id": request["id"], "error": "" if words.lower() in _NO else words}
+        try:
+            _resolve(server, answer)
+        except NinepError as error:
+            sys.stderr.write(f"o: {error}\n")
+
+
+def _requests(data: bytes) -> list[Request]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def _names(server: Connection) -> dict[str, str]:
+    """The agents by id, as `session/agent`."""
+    rows = (line.split("\t") for line in _read(server, "aliases").decode().splitlines())
+    return {id_: path.removeprefix("session/").replace("/agent/", "/") for id_, path in rows}
+
+
+def _shown(request: Request, names: Mapping[str, str], now: float, *, verbose: bool) -> str:
+    """A request for people: its id, who asks and where, how long there is, and the exact command."""
+    left_s = max(0, request["expires_at"] - now)
+    who = names.get(request["agent"], request["agent"])
+    lines = [f"{request['id']}  {_plain(who)} in {_plain(request['cwd'])}, {left_s:.0f} s left"]
+    lines += [f"    {_plain(line)}" for line in request["command"].split("\n")]
+    if verbose:
+        lines += ["  program:", f"    {_plain(json.dumps(request['argv'], ensure_ascii=False))}"]
+        if request["stdin"]:
+            lines += ["  standard input:", *_indented(request["stdin"].split("\n"))]
+        lines += ["  environment:", *_indented(f"{name}={value}" for name, value in request["environment"].items())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {_plain(line)}" for line in lines]
+
+
+def _plain(text: str) -> str:
+    """What a terminal shows as it is; anything else escaped, invisible and reordering characters too."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def _read(server: Connection, path: str) -> bytes:
+    with server.open(path, OREAD) as file:
+        return b"".join(file)
+
+
+def _resolve(server: Connection, answer: Mapping[str, object]) -> None:
+    with server.open(_RESOLVE, OWRITE) as file:
+        file.write(json.dumps(answer).encode())
+        file.commit()

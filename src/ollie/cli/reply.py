@@ -1,11 +1,6 @@
-r"""What the model says in a turn, read from `chat.raw` as it grows.
+"""What the model says in a turn, read from `chat.raw` as it grows."""
 
-`chat.raw` is a sequence of blocks: a marker line `[[[kind key=value …]]]` and the lines of a payload, in which a line
-that looks like a marker begins with one backslash more than it had. Newlines join the lines of a payload, so the one
-before the next marker is no part of it.
-"""
-
-import codecs
+from ollie.engine.reader import Marker, Reader
 
 _ANSWERS = frozenset({"answered", "question"})
 
@@ -23,11 +18,8 @@ class Reply:
         self.reason = ""
         self.note = ""
         self.error = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""  # the beginning of a line that may still become a marker
-        self._inside = False  # the beginning of this line was payload, and is out
+        self._reader = Reader()
         self._kind = ""
-        self._first = True  # no line of the payload was seen
         self._gap = ""  # what stands between this block's words and those before
         self._last = ""  # the last character given out
 
@@ -38,54 +30,29 @@ class Reply:
 
     def feed(self, data: bytes) -> str:
         """The assistant's words that this piece adds."""
-        *lines, rest = (self._held + self._decoder.decode(data)).split("\n")
-        self._held = ""
-        out = ""
-        for line in lines:
-            out += self._piece(line)
-            self._inside = False
-        if not self._inside and _may_be_marker(rest):
-            self._held = rest
-        elif rest:
-            out += self._piece(rest)
-            self._inside = True
-        return out
+        return "".join(self._words(part) for part in self._reader.feed(data))
 
-    def _piece(self, text: str) -> str:
-        """A line from its beginning, or the next part of one whose beginning is out."""
-        if self._inside:
-            return self._payload(text)
-        if text.startswith("[[["):
-            self._begin(text)
-            return ""
-        if text.startswith("\\") and text.lstrip("\\").startswith("[[["):
-            text = text[1:]
-        joint = "" if self._first else "\n"
-        self._first = False
-        return self._payload(joint + text)
+    def _words(self, part: Marker | str) -> str:
+        if isinstance(part, str):
+            return self._payload(part)
+        self._begin(part)
+        return ""
 
-    def _begin(self, marker: str) -> None:
-        kind, *pairs = marker.strip("[]").split(" ")
-        self._kind, self._first = kind, True
+    def _begin(self, marker: Marker) -> None:
+        self._kind = marker.kind
         self._gap = ("\n" if self._last == "\n" else "\n\n") if self._last else ""
-        if kind == "error":
+        if marker.kind == "error":
             self.error = ""
-        if kind == "end":
-            self.reason = dict(pair.partition("=")[::2] for pair in pairs).get("reason", "")
+        if marker.kind == "end":
+            self.reason = marker.attributes.get("reason", "")
 
     def _payload(self, text: str) -> str:
         if self._kind == "error":
             self.error += text
         if self._kind == "end":
             self.note += text
-        if self._kind != "assistant" or not text:
+        if self._kind != "assistant":
             return ""
         text, self._gap = self._gap + text, ""
         self._last = text[-1]
         return text
-
-
-def _may_be_marker(beginning: str) -> bool:
-    """Whether the beginning of a line does not tell yet what the line is."""
-    rest = beginning.lstrip("\\")
-    return rest.startswith("[[[") or "[[[".startswith(rest)

@@ -15,17 +15,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from ollie.engine.reader import BlockError, Reader
+
+__all__ = ["Block", "BlockError", "Writer", "parse", "tail", "written"]
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._:/+-]+")
-_PAIR: Final = re.compile(r' ([a-z_]+)=("(?:[^"\\]|\\.)*"|[A-Za-z0-9._:/+-]+)')
-_MARKER: Final = re.compile(rf"\[\[\[([a-z]+)((?:{_PAIR.pattern})*)\]\]\]")
 _LIKE_MARKER: Final = re.compile(r"^(?=\\*\[\[\[)", re.MULTILINE)
-_ESCAPED: Final = re.compile(r"^\\(?=\\*\[\[\[)", re.MULTILINE)
 _UNDECIDED: Final = re.compile(r"\\*\[{0,2}")
-
-
-class BlockError(ValueError):
-    """Bytes that are no blocks; its text says where."""
 
 
 class Block(Struct, frozen=True):
@@ -87,54 +85,39 @@ def written(block: Block) -> str:
 
 
 def parse(data: bytes) -> list[Block]:
-    """The blocks of a file, or of what is written of it so far.
-
-    Raises:
-        BlockError: `line N is no marker: …`, `text before the first marker`, `not UTF-8`.
-    """
-    try:
-        lines = data.decode().split("\n")
-    except UnicodeDecodeError:
-        raise BlockError("not UTF-8") from None
+    """The blocks of a file, or of what is written of it so far; a `BlockError` as of `Reader.feed`."""
     blocks: list[Block] = []
     payload: list[str] = []
-    for number, line in enumerate(lines, 1):
-        if not line.startswith("[[["):
-            payload.append(line)
-            continue
-        _close(blocks, payload)
-        marker = _MARKER.fullmatch(line)
-        if marker is None:
-            raise BlockError(f"line {number} is no marker: {line[:80]}")
-        blocks.append(Block(marker[1], {key: _text(value) for key, value in _PAIR.findall(marker[2])}))
-        payload = []
-    if payload and not payload[-1]:
-        payload.pop()
+    for part in Reader(strict=True).feed(data, final=True):
+        if isinstance(part, str):
+            payload.append(part)
+        else:
+            _close(blocks, payload)
+            blocks.append(Block(part.kind, part.attributes))
     _close(blocks, payload)
     return blocks
 
 
-def tail(data: bytes) -> bytes:
-    """The data from its first marker on: the end of a file, cut at a block. Empty when it has none."""
-    if data.startswith(b"[[["):
+def tail(data: bytes, limit_bytes: int) -> bytes:
+    """The end of a file, from a marker on; from the beginning of a line where there is none.
+
+    Args:
+        data: the file, or its end with at least a byte more than the limit.
+        limit_bytes: how much is given at most.
+    """
+    if len(data) <= limit_bytes:
         return data
+    data = data[-limit_bytes - 1 :]
     at = data.find(b"\n[[[")
-    return data[at + 1 :] if at >= 0 else b""
+    return data[max(at if at >= 0 else data.find(b"\n"), 0) + 1 :]
 
 
 def _close(blocks: list[Block], payload: list[str]) -> None:
     """Give the last block its payload."""
-    text = _ESCAPED.sub("", "\n".join(payload))
-    if blocks:
-        blocks[-1] = Block(blocks[-1].kind, blocks[-1].attributes, text)
-    elif text:
-        raise BlockError("text before the first marker")
+    if payload:
+        blocks[-1] = replace(blocks[-1], text="".join(payload))
+        payload.clear()
 
 
 def _value(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
-
-
-def _text(value: str) -> str:
-    text: str = json.loads(value) if value.startswith('"') else value
-    return text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ollie.engine import blocks
 from ollie.engine.messages import ToolSpec
 from ollie.engine.records import Noted
 from ollie.olliesrv import prompts, stats
@@ -273,12 +274,7 @@ class Agent:
 
     async def log_text(self) -> bytes:
         """The last 64 KiB of `chat.raw`, cut at a block."""
-        length = self.chat_raw.length
-        if length <= _LOG_BYTES:
-            return await self.chat_raw.read(0, length)
-        data = await self.chat_raw.read(length - _LOG_BYTES - 1, _LOG_BYTES + 1)  # from the newline before a marker
-        at = data.find(b"\n[[[")
-        return data[(at if at >= 0 else data.find(b"\n")) + 1 :]
+        return blocks.tail(await self.chat_raw.end(_LOG_BYTES + 1), _LOG_BYTES)
 
     def stats_text(self) -> bytes:
         """What it has used and what it is doing, a line each."""

@@ -72,6 +72,12 @@ def test_words_come_at_once() -> None:
     assert reply.feed(b"x") == "\n[x"
 
 
+def test_values_may_have_blanks() -> None:
+    """And look like other pairs."""
+    turn = [Block("end", {"model": "a reason=failed", "reason": "answered"})]
+    assert said("".join(map(written, turn)).encode(), [])[1].reason == "answered"
+
+
 def test_why_a_turn_failed() -> None:
     """The end and the last error are told."""
     turn = [Block("error", {"kind": "rate_limited"}, "too fast\nreally"), Block("end", {"reason": "failed"}, "gave up")]

@@ -1,12 +1,14 @@
 """The notation of chat.raw."""
 
 import contextlib
+import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ollie.engine.blocks import Block, BlockError, Writer, parse, tail, written
+from ollie.engine.reader import Reader
 
 PAYLOADS = st.text(alphabet=st.sampled_from('[[[]\\\n\n a="é\r\u2028')) | st.text()
 BLOCKS = st.builds(
@@ -74,7 +76,15 @@ def test_odd_values_are_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"hello\n[[[user]]]\n", b"[[[user\n", b"[[[user]]] \n", b"[[[user a=]]]\n", b"[[[user]]]\n\xff"]
+    "data",
+    [
+        b"hello\n[[[user]]]\n",
+        b"[[[user\n",
+        b"[[[user]]] \n",
+        b"[[[user a=]]]\n",
+        b'[[[user a="\\x"]]]\n',
+        b"[[[user]]]\n\xff",
+    ],
 )
 def test_what_is_no_block_is_refused(data: bytes) -> None:
     """Damaged files are an error and not a guess."""
@@ -89,8 +99,33 @@ def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
         parse(data)
 
 
-def test_tail_begins_at_a_block() -> None:
-    """A cut file is read from its first whole marker on."""
-    assert tail(b"ser]]]\nhello\n[[[end]]]\n") == b"[[[end]]]\n"
-    assert tail(b"[[[end]]]\n") == b"[[[end]]]\n"
-    assert tail(b"hello") == b""
+@pytest.mark.parametrize(
+    ("limit_bytes", "expected"),
+    [
+        (100, b"[[[user]]]\nhello\n[[[end]]]\nbye\n"),
+        (31, b"[[[user]]]\nhello\n[[[end]]]\nbye\n"),
+        (30, b"[[[end]]]\nbye\n"),
+        (14, b"[[[end]]]\nbye\n"),
+        (13, b"bye\n"),
+        (4, b"bye\n"),
+        (3, b""),
+    ],
+)
+def test_tail_begins_at_a_block(limit_bytes: int, expected: bytes) -> None:
+    """A cut file is read from its first whole marker on, else from a whole line on."""
+    assert tail(b"[[[user]]]\nhello\n[[[end]]]\nbye\n", limit_bytes) == expected
+    assert len(tail(b"no newline at all", limit_bytes)) <= limit_bytes
+
+
+@given(st.lists(BLOCKS), st.lists(st.integers(0)))
+def test_a_reader_gives_the_same_wherever_the_file_is_cut(blocks: list[Block], cuts: list[int]) -> None:
+    """Its markers, and the payload behind each."""
+    data = "".join(map(written, blocks)).encode()
+    reader, found = Reader(), list[tuple[str, dict[str, str], str]]()
+    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for part in itertools.chain.from_iterable(reader.feed(data[a:b]) for a, b in itertools.pairwise(places)):
+        if isinstance(part, str):
+            found[-1] = (*found[-1][:2], found[-1][2] + part)
+        else:
+            found.append((part.kind, part.attributes, ""))
+    assert found == [(block.kind, block.attributes, block.text) for block in blocks]

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from ollie.backends.local.prefix import Prefixes
+from ollie.protocol.paths import private_directory
 
 _PR_SET_PDEATHSIG = 1
 _QUIET = 1  # errors only
@@ -105,8 +106,7 @@ def load(settings: Settings) -> tuple[Any, Prefixes]:
     import xllamacpp  # noqa: PLC0415 - 100 MB, for this process only
 
     key = secrets.token_urlsafe(32)
-    states = Path(settings.states)
-    states.mkdir(mode=0o700, parents=True, exist_ok=True)
+    states = Path(private_directory(settings.states))
     params = xllamacpp.CommonParams()
     params.model.path = settings.model
     params.n_ctx = settings.context

@@ -1,6 +1,10 @@
 """Making, renaming and removing sessions and agents through the tree."""
 
+import gc
+import weakref
+
 import pytest
+from msgspec.structs import replace
 from world import World
 
 from ninep.errors import NinepError
@@ -110,3 +114,23 @@ async def test_errors_of_a_clunk_are_kept(world: World) -> None:
             await file.close()
     line = (await client.read("errors")).decode()
     assert line.endswith("\tsession/new\tsession exists: one\n")
+
+
+async def test_a_fid_keeps_its_session(world: World) -> None:
+    """While a client has a file open its session is one object, and afterwards it is none."""
+    services = world.ollie.services
+    services.config = replace(services.config, open_sessions=0)
+    client = await world.populated()
+    file = await client.open("session/one/agent/coder/plan")
+    gc.collect()
+    (session,) = world.ollie.sessions.live()
+    kept = weakref.ref(session)
+    del session
+    gc.collect()
+    await client.write("session/one/agent/coder/plan", b"do it")
+    assert [kept()] == world.ollie.sessions.live()
+    assert await file.read_all() == b"do it"
+    await file.close()
+    gc.collect()
+    assert kept() is None
+    assert await client.read("session/one/agent/coder/plan") == b"do it"

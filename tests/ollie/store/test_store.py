@@ -319,3 +319,14 @@ async def test_what_nobody_waits_for_is_stored_all_the_same(store: SqliteStore) 
     while store._writer.durable < seq:  # noqa: ASYNC110  nothing else tells
         await asyncio.sleep(0.01)
     assert store._writer._timer is None
+
+
+async def test_readers_do_not_keep_the_log_from_being_reused(store: SqliteStore, tmp_path: Path) -> None:
+    """However much is written while others read, what waits to be moved into the database stays small."""
+    piece = b"x" * 500_000
+    for n in range(60):
+        seq = store.append_log("a1", LogName.CHAT, piece)
+        reading = [asyncio.ensure_future(store.read_log("a1", LogName.CHAT, at, 100_000)) for at in range(n)]
+        await store.stored(seq)
+        await asyncio.gather(*reading)
+    assert (tmp_path / "ollie.db-wal").stat().st_size < 12_000_000

@@ -5,6 +5,7 @@ impossible and can be mended by whoever made it is a `RefusedError`.
 """
 
 import os
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from ninep.dial import Unix
 from ninep.errors import NinepError
 from ollie.protocol import broker, policy_files
 from ollie.protocol.expand import environment, expand, placeholders
-from ollie.protocol.metadata import ArgumentError, Script, ToolInfo
+from ollie.protocol.metadata import ArgumentError, Python, Script, ToolInfo
 from ollie.protocol.payload import Call, PayloadError
 from ollie.protocol.policy import Policy, PolicyError
 from ollie.protocol.within import tighten
@@ -56,7 +57,7 @@ class Settings:
     yolo: bool = False
     timeout_s: float = 120
     timeout_max_s: float = 3600
-    grace_s: float = 2
+    grace_s: float = 0.5
     output_bytes: int = 16 * 1024 * 1024
     olliesrv: Unix | None = None
     bypass_timeout_s: float = 300
@@ -147,9 +148,13 @@ def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Pol
 
 def _with_programs(policy: Policy, tool: ToolInfo) -> Policy:
     """The policy, with what no policy need name: where the tool's program is, and what `ollie-9p` is made of."""
+    ro, rox = [str(_PACKAGES)], []
+    if isinstance(tool.run, Script):
+        rox.append(str(Path(tool.run.argv[-1]).resolve().parent))
+    if isinstance(tool.run, Python):
+        ro.append(sysconfig.get_path("stdlib"))
     files = policy.filesystem
-    rox = (*files.rox, str(Path(tool.run.argv[-1]).resolve().parent)) if isinstance(tool.run, Script) else files.rox
-    return replace(policy, filesystem=replace(files, rox=rox, ro=(*files.ro, str(_PACKAGES))))
+    return replace(policy, filesystem=replace(files, ro=(*files.ro, *ro), rox=(*files.rox, *rox)))
 
 
 def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:

@@ -15,7 +15,7 @@ def test_every_tool_is_whole() -> None:
     """No shipped tool is broken on this host."""
     shipped = paths.shipped("tools")
     found = Catalog([shipped], shipped).tools()
-    assert {"shell", "file_read", "file_write", "file_edit", "glob", "grep"} <= set(found)
+    assert {"shell", "file_read", "file_write", "file_edit", "glob", "grep", "fetch", "image_view"} <= set(found)
     assert all(isinstance(tool, ToolInfo) for tool in found.values())
 
 
@@ -28,6 +28,8 @@ def test_every_tool_is_whole() -> None:
         ("file_edit", "write"),
         ("glob", "read"),
         ("grep", "read"),
+        ("fetch", "read"),
+        ("image_view", "read"),
     ],
 )
 def test_effects(name: str, effect: str, catalog: dict[str, ToolInfo]) -> None:

@@ -1,0 +1,122 @@
+"""fetch: what a URL leads to, as text.
+
+It sends nothing but the request: no cookies, no credentials, no proxy of the environment. What it may reach is decided
+by the sandbox alone.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+from ollie.tools import program
+from ollie.tools.program import Arguments, ToolError
+
+if TYPE_CHECKING:
+    from email.message import Message
+    from http.client import HTTPResponse
+    from urllib.request import OpenerDirector
+
+LIMIT_BYTES = 4 * 1024 * 1024
+_TIMEOUT_S = 30
+_TEXTS = ("application/json", "application/xml", "application/javascript", "application/x-ndjson", "application/yaml")
+_HTML = ("text/html", "application/xhtml+xml")
+
+
+def main() -> int:
+    """Run the tool."""
+    return program.run(fetch)
+
+
+def fetch(arguments: Arguments) -> str:
+    """The text at `url`, after redirections; a line in brackets says where it came from when that is another place."""
+    # What a web page needs is slow to import, and no other tool needs it.
+    from http.client import HTTPException  # noqa: PLC0415
+    from urllib.error import HTTPError, URLError  # noqa: PLC0415
+    from urllib.request import Request  # noqa: PLC0415
+
+    asked = arguments["url"]
+    url = checked(asked)
+    headers = {"User-Agent": "ollie-fetch", "Accept": "text/html, text/*;q=0.9, */*;q=0.5"}
+    request = Request(url, headers=headers)  # noqa: S310 - http and https only, checked
+    try:
+        with _opener().open(request, timeout=_TIMEOUT_S) as response:
+            return _text(asked, response)
+    except HTTPError as error:
+        raise ToolError(f"{url}: HTTP {error.code} {str(error.reason).partition(chr(10))[0]}") from None
+    except TimeoutError:
+        raise ToolError(f"{url}: no answer in {_TIMEOUT_S} s") from None
+    except URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise ToolError(f"{url}: no answer in {_TIMEOUT_S} s") from None
+        raise ToolError(f"{url}: {getattr(error.reason, 'strerror', None) or error.reason}") from None
+    except (HTTPException, ValueError) as error:
+        raise ToolError(f"{url}: not an answer: {error}") from None
+
+
+def _opener() -> "OpenerDirector":
+    """What knows http and https, and no other scheme, also where a redirection leads to one."""
+    from urllib import request  # noqa: PLC0415 - as above
+
+    opener = request.OpenerDirector()
+    for handler in (
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPErrorProcessor,
+        request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def checked(url: str) -> str:
+    """The URL, if it is one that can be fetched.
+
+    Raises:
+        ToolError: for other schemes, and for what is no URL.
+    """
+    from urllib.parse import quote, urlsplit  # noqa: PLC0415 - as above
+
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.hostname
+        _ = parts.port
+    except ValueError as error:
+        raise ToolError(f"not a URL: {url}: {error}") from None
+    if parts.scheme not in {"http", "https"}:
+        raise ToolError(f"not a URL for fetch: {url}: use http:// or https://; read files with file_read")
+    if not host:
+        raise ToolError(f"not a URL: {url}: it names no host")
+    # A URL as people write it; what is quoted already stays as it is.
+    path, query = quote(parts.path, safe="/%:@!$&'()*+,;=~"), quote(parts.query, safe="=&%/?:@!$'()*+,;~")
+    return parts._replace(path=path, query=query, fragment="").geturl()
+
+
+def _text(url: str, response: "HTTPResponse") -> str:
+    headers = response.headers
+    kind = headers.get_content_type()
+    if not (kind.startswith("text/") or kind in _TEXTS or kind in _HTML or kind.endswith(("+json", "+xml"))):
+        length = headers.get("Content-Length", "an unknown number of")
+        raise ToolError(f"{url}: is {kind}, {length} bytes; save it with the shell: curl -o FILE URL")
+    data = response.read(LIMIT_BYTES + 1)
+    text = _decoded(data[:LIMIT_BYTES], headers)
+    if kind in _HTML:
+        from ollie.tools.html_text import plain  # noqa: PLC0415 - as above
+
+        text = plain(text, response.url)
+    notes = [f"[from {response.url}]\n"] if response.url != url else []
+    if len(data) > LIMIT_BYTES:
+        notes.append(f"[only the first {LIMIT_BYTES} bytes of it]\n")
+    return "".join(notes) + (text if text.endswith("\n") else f"{text}\n")
+
+
+def _decoded(data: bytes, headers: "Message") -> str:
+    charset = headers.get_content_charset("utf-8")
+    try:
+        return data.decode(charset, "replace")
+    except LookupError:
+        return data.decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

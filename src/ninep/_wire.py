@@ -63,6 +63,12 @@ LAYOUT_TATTACH = Struct("<IBHII")
 LAYOUT_TWSTAT = Struct("<IBHIH")
 STAT = Struct("<HHI13sIIIQ")
 
+# Of the messages that come most often, the fields after the header.
+_FID = Struct("<7xI")
+_TWALK = Struct("<7xIIH")
+_TOPEN = Struct("<7xIB")
+_TREAD = Struct("<7xIQI")
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -110,10 +116,14 @@ def _frame(kind: int, tag: int, body: bytes) -> bytes:
     return HEADER.pack(HEADER_BYTES + len(body), kind, tag) + body
 
 
+def _wrong_size(data: Buffer, at: int, end: int, size: int) -> ProtocolError:
+    return ProtocolError(f"message of type {data[at + 4]} has {end - at} bytes instead of {size}")
+
+
 def _fits(layout: Struct, data: Buffer, at: int, end: int) -> tuple[int, ...]:
     """The fields of a message whose layout is `layout` and nothing else."""
     if end - at != layout.size:
-        raise ProtocolError(f"message of type {data[at + 4]} has {end - at} bytes instead of {layout.size}")
+        raise _wrong_size(data, at, end, layout.size)
     return layout.unpack_from(data, at)
 
 
@@ -150,7 +160,9 @@ def pack_fid(kind: int, tag: int, fid: int) -> bytes:
 
 def parse_fid(data: Buffer, at: int, end: int) -> tuple[int]:
     """Tclunk, Tremove, Tstat: the fid."""
-    return (_fits(LAYOUT_32, data, at, end)[3],)
+    if end - at != 11:
+        raise _wrong_size(data, at, end, 11)
+    return _FID.unpack_from(data, at)
 
 
 def pack_tflush(tag: int, oldtag: int) -> bytes:
@@ -241,13 +253,16 @@ def pack_twalk(tag: int, fid: int, newfid: int, names: list[str]) -> bytes:
 
 def parse_twalk(data: Buffer, at: int, end: int) -> tuple[int, int, list[str]]:
     """The fid, newfid and the names, however many."""
-    _, _, _, fid, newfid, count = _starts(LAYOUT_TWALK, data, at, end)
+    if end - at < 17:
+        raise _wrong_size(data, at, end, 17)
+    fid, newfid, count = _TWALK.unpack_from(data, at)
     at += 17
     names = []
     for _ in range(count):
         name, at = parse_string(data, at, end)
         names.append(name)
-    _ends(at, end)
+    if at != end:
+        _ends(at, end)
     return fid, newfid, names
 
 
@@ -274,8 +289,9 @@ def pack_topen(tag: int, fid: int, mode: int) -> bytes:
 
 def parse_topen(data: Buffer, at: int, end: int) -> tuple[int, int]:
     """The fid and mode."""
-    _, _, _, fid, mode = _fits(LAYOUT_TOPEN, data, at, end)
-    return fid, mode
+    if end - at != 12:
+        raise _wrong_size(data, at, end, 12)
+    return _TOPEN.unpack_from(data, at)
 
 
 def pack_opened(kind: int, tag: int, qid: bytes, iounit: int) -> bytes:
@@ -312,8 +328,9 @@ def pack_tread(tag: int, fid: int, offset: int, count: int) -> bytes:
 
 def parse_tread(data: Buffer, at: int, end: int) -> tuple[int, int, int]:
     """The fid, offset, count."""
-    _, _, _, fid, offset, count = _fits(LAYOUT_TREAD, data, at, end)
-    return fid, offset, count
+    if end - at != 23:
+        raise _wrong_size(data, at, end, 23)
+    return _TREAD.unpack_from(data, at)
 
 
 def pack_rread(tag: int, payload: bytes) -> bytes:
@@ -335,8 +352,12 @@ def pack_twrite(tag: int, fid: int, offset: int, payload: bytes) -> bytes:
 
 def parse_twrite(data: Buffer, at: int, end: int) -> tuple[int, int, bytes]:
     """The fid, offset, data."""
-    _, _, _, fid, offset, count = _starts(LAYOUT_TREAD, data, at, end)
-    _ends(at + 23 + count, end)
+    size = end - at
+    if size < 23:
+        raise _wrong_size(data, at, end, 23)
+    fid, offset, count = _TREAD.unpack_from(data, at)
+    if size != 23 + count:
+        raise _wrong_size(data, at, end, 23 + count)
     return fid, offset, bytes(data[at + 23 : end])
 
 

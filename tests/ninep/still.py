@@ -37,5 +37,7 @@ _ROOT: tuple[Entry[MemoryText], ...] = (
 
 
 def still_root(note: MemoryText | None = None) -> Place:
-    """The root, with `readme` and `thing/a/{note,level,ctl}`."""
-    return Tree(_ROOT, note or MemoryText()).root(Peer("glenda", "", Role.USER))
+    """The root, with `readme` and `thing/a/{note,level,ctl}`; its times are 0, so that two are the same."""
+    tree = Tree(_ROOT, note or MemoryText())
+    tree.started = 0
+    return tree.root(Peer("glenda", "", Role.USER))

@@ -8,6 +8,7 @@ import pytest
 
 from ninep import _wire, dial
 from ninep.client import Client
+from ninep.client.calls import Calls
 from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 from ninep.messages import Message, Rversion, Stat, encode
 from ninep.server import Server
@@ -265,12 +266,18 @@ async def test_a_walk_that_was_done_in_spite_of_its_flush_is_taken_back() -> Non
     await client.close()
 
 
+def deliver(calls: Calls, data: bytes) -> None:
+    """As the transport does when data has come."""
+    calls.get_buffer(-1)[: len(data)] = data
+    calls.buffer_updated(len(data))
+
+
 async def test_a_reply_and_a_cancellation_at_the_same_moment() -> None:
     """A reply that is there already needs no flush; its fid is taken back as well."""
     client, line = await scripted()
     walking = asyncio.ensure_future(client.walk("x"))
     await line.receive()
-    client.calls.data_received(encode(parse_message("Rwalk tag=0 wqid=[0.0.1]")))
+    deliver(client.calls, encode(parse_message("Rwalk tag=0 wqid=[0.0.1]")))
     walking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await walking

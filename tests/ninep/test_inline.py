@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ninep.bell import Bell
 from ninep.server.inline import Inline
 
 
@@ -189,3 +190,99 @@ async def test_a_task_that_cancels_itself_before_it_waits() -> None:
 
     _, result = start(work())
     assert isinstance((await result.only())[1], asyncio.CancelledError)
+
+
+async def test_what_waits_for_a_bell_makes_no_task() -> None:
+    """It goes on after the step that rang, as the current task, and may wait for the bell again."""
+    bell = Bell()
+    seen: list[object] = []
+
+    async def work() -> str:
+        for _ in range(2):
+            await bell.wait()
+            seen.append(asyncio.current_task())
+        return "rung"
+
+    tasks = asyncio.all_tasks()
+    inline, result = start(work())
+    assert asyncio.all_tasks() == tasks
+    for _ in range(2):
+        bell.ring()
+        bell.ring()
+        seen.append("the step that rang")
+        await asyncio.sleep(0)
+    assert result.calls == [("rung", None)]
+    assert seen == ["the step that rang", inline] * 2
+
+
+@pytest.mark.parametrize("rung", [False, True])
+async def test_a_parked_one_is_cancelled(*, rung: bool) -> None:
+    """By CancelledError where it waits, also when the bell has just been rung; it may clean up by waiting."""
+    bell, cleaned = Bell(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await bell.wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    inline, result = start(work())
+    if rung:
+        bell.ring()
+    inline.cancel()
+    _, error = await result.only()
+    assert isinstance(error, asyncio.CancelledError)
+    assert cleaned.is_set()
+    bell.ring()
+
+
+async def test_a_timeout_of_a_parked_one() -> None:
+    """Its cancellation is taken back, and the next wait is an ordinary one."""
+    bell, late = Bell(), asyncio.Event()
+
+    async def work() -> str:
+        try:
+            async with asyncio.timeout(0.001):
+                await bell.wait()
+        except TimeoutError:
+            late.set()
+            await bell.wait()
+            return "timeout"
+        return "no timeout"
+
+    inline, result = start(work())
+    await late.wait()
+    assert inline.cancelling() == 0
+    bell.ring()
+    assert await result.only() == ("timeout", None)
+
+
+async def test_one_that_cancels_itself_before_it_is_parked() -> None:
+    """The cancellation comes at the bell."""
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await Bell().wait()
+
+    _, result = start(work())
+    assert isinstance((await result.only())[1], asyncio.CancelledError)
+
+
+async def test_from_bell_to_future() -> None:
+    """Once it is a task it waits for bells as tasks do."""
+    bell = Bell()
+
+    async def work() -> str:
+        await bell.wait()
+        await asyncio.sleep(0)
+        await bell.wait()
+        return "twice"
+
+    _, result = start(work())
+    while not result.calls:
+        bell.ring()
+        await asyncio.sleep(0)
+    assert await result.only() == ("twice", None)

@@ -129,14 +129,17 @@ class Session:
         Raises:
             ProtocolError: the input is no 9P2000; the connection is to be closed.
         """
+        data, size = self._input, len(self._input)
         self._processing = True
         try:
-            return self._process()
+            more = self._process(data, size)
         finally:
             self._processing = False
+        if self._at == size:
+            self._input, self._at = b"", 0
+        return more
 
-    def _process(self) -> bool:
-        data, size = self._input, len(self._input)
+    def _process(self, data: Buffer, size: int) -> bool:
         unpack_header = _wire.HEADER.unpack_from
         while self._then is None and not self._closed:
             if self.output_bytes >= OUTPUT_BYTES:
@@ -154,8 +157,6 @@ class Session:
             if self._trace is not None:
                 self._trace("<-", data[at:end])
             self._handle(kind, tag, data, at, end)
-        if self._at == size:
-            self._input, self._at = b"", 0
         return False
 
     def _handle(self, kind: int, tag: int, data: Buffer, at: int, end: int) -> None:
@@ -250,7 +251,8 @@ class Session:
             self._discard(value)
             return
         request.done = True
-        self._leave(request)
+        if request in self._running:
+            self._leave(request)
         if request.silent:
             self._discard(value)
         else:
@@ -263,18 +265,18 @@ class Session:
         if fid is not None and fid.ending is not None and not fid.requests:
             ending, fid.ending = fid.ending, None
             ending()
-        self._wind_on()
+        if self._then is not None:
+            self._wind_on()
 
     def _leave(self, request: Request) -> None:
         if request.timer is not None:
             request.timer.cancel()
-        if request in self._running:
-            self._running.discard(request)
-            self.written_bytes -= request.written_bytes
-            if request.tag is not None:
-                del self._requests[request.tag]
-            if request.fid is not None and request.fid.requests is not None:
-                request.fid.requests.discard(request)
+        self._running.discard(request)
+        self.written_bytes -= request.written_bytes
+        if request.tag is not None:
+            del self._requests[request.tag]
+        if request.fid is not None and request.fid.requests is not None:
+            request.fid.requests.discard(request)
 
     def _answer(self, request: Request, value: Any, error: BaseException | None) -> None:
         assert request.tag is not None

@@ -1,7 +1,7 @@
 """Twalk: from fid to newfid, name by name."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ninep import _wire, errors
 from ninep._session.fids import Fid, FidState
@@ -35,25 +35,24 @@ class Walk:
 
     def steps(self) -> bool:
         """Go on until it has ended, True, or a step has to wait, False; NinepError when the first name fails."""
-        names = self._names
-        for number in range(len(self.qids), len(names)):
+        names, place, qids = self._names, self.place, self.qids
+        kind = place.__class__
+        while len(qids) < len(names):
+            name = names[len(qids)]
             try:
-                check_name(names[number])
-                step = self.place.walk(names[number])
+                check_name(name)
+                step = place.walk(name)
             except NinepError:
-                if number == 0:
+                if not qids:
                     raise
                 return True
-            if awaitable(step):
+            if step.__class__ is not kind and awaitable(step):  # the first question is the cheaper one
                 self._step = step
                 return False
-            self._arrive(step)  # type: ignore[arg-type]  # not awaitable
+            self.place = place = cast("Place", step)
+            qids.append(place.qid())
         self.whole = True
         return True
-
-    def _arrive(self, place: Place) -> None:
-        self.qids.append(place.qid())
-        self.place = place
 
     async def wait(self) -> "Walk":
         """Itself, ended."""
@@ -61,7 +60,8 @@ class Walk:
         while not ended:
             assert self._step is not None
             try:
-                self._arrive(await self._step)
+                self.place = await self._step
+                self.qids.append(self.place.qid())
             except NinepError:
                 if not self.qids:
                     raise

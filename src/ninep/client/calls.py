@@ -16,6 +16,9 @@ from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 # A server that does not even answer Tflush must not hold up a program that wants to end; its tags stay in use.
 FLUSH_S = 10.0
 
+# Received into a buffer of its own: a plain asyncio.Protocol has 256 KiB allocated for every segment that comes.
+INPUT_BYTES = 64 * 1024
+
 _UCRED = Struct("iII")  # pid, uid, gid: unix(7)
 
 
@@ -36,7 +39,7 @@ class Call:
         self.late: Callable[[bytes], None] | None = None
 
 
-class Calls(asyncio.Protocol):
+class Calls(asyncio.BufferedProtocol):
     """Sends requests and hands replies to whoever waits for them.
 
     Args:
@@ -49,6 +52,7 @@ class Calls(asyncio.Protocol):
         self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._input = memoryview(bytearray(INPUT_BYTES))
         self._buffer = bytearray()
         self._calls: dict[int, Call] = {}
         self._flushes: dict[int, Call] = {}  # the flushed call, by the tag of its Tflush
@@ -58,7 +62,7 @@ class Calls(asyncio.Protocol):
         self._lost: NinepError | None = None
         self._gone = self._loop.create_future()
 
-    # asyncio.Protocol
+    # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection begins."""
@@ -91,9 +95,13 @@ class Calls(asyncio.Protocol):
         if not self._gone.done():
             self._gone.set_result(None)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where to receive."""
+        return self._input
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Hand out every whole reply."""
-        self._buffer += data
+        self._buffer += self._input[:nbytes]
         at = 0
         try:
             while True:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from ninep.server.connection import Conn, Connection
 from ninep.tree import Options, Peer, Tree
 
 BACKLOG = 1024
+INPUT_BYTES = 64 * 1024
+SETTLE_AT_ONCE = 32  # readers that are answered before the writer who woke them
 
 
 class Auth(Protocol):
@@ -75,6 +78,10 @@ class Server:
         self._on_error = on_error
         self._listeners: list[tuple[asyncio.Server, dial.Unix | dial.Tcp]] = []
         self.connections: set[Connection] = set()
+        self.input = memoryview(bytearray(INPUT_BYTES))
+        self.handling = False  # messages are being handled; `settle` is called after that
+        self._ready: deque[Callable[[], None]] = deque()
+        self._settling = False
         self._waiters: list[tuple[Callable[[Statistics], bool], asyncio.Future[Statistics]]] = []
 
     # Listening
@@ -159,6 +166,24 @@ class Server:
                 future.set_result(now)
 
     # For connections
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call it when the message being handled has been, before its reply is written, or in the next loop step."""
+        if not self._ready and not self.handling:
+            self.loop.call_soon(self.settle)
+        self._ready.append(callback)
+
+    def settle(self) -> None:
+        """Call what is to be called soon; what does not come to an end goes on in the next loop step."""
+        ready = self._ready
+        if not ready or self._settling:
+            return
+        self._settling = True
+        for _ in range(min(len(ready), SETTLE_AT_ONCE)):
+            ready.popleft()()
+        self._settling = False
+        if ready:
+            self.loop.call_soon(self.settle)
 
     def connected(self, connection: Connection) -> None:
         """A connection begins."""

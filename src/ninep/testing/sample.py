@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+from ninep.bell import Bell
 from ninep.errors import NinepError
 from ninep.files import (
     Control,
@@ -26,28 +27,6 @@ from ninep.files import (
 )
 from ninep.server import AfidConversation, Conn, Server
 from ninep.tree import Peer, Role, Tree
-
-
-class Bell:
-    """Wakes all that wait for it."""
-
-    def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
-
-    async def wait(self) -> None:
-        """Until it is rung."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
-
-    def ring(self) -> None:
-        """Wake them."""
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
 
 
 class MemoryText:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ninep.tree.options import Options
     from ninep.tree.tree import Node, Tree
 
+_pack_qid = _wire.QID.pack
+
 INDEX_BITS = 16  # of a qid path; the number of the object is above them
 
 Failed = Callable[["Place", NinepError], None]
@@ -79,9 +81,8 @@ class Place:
     def qid(self) -> bytes:
         """Its 13 bytes."""
         node = self.node
-        kind = _wire.QTFILE if node.children is None else _wire.QTDIR
-        version = node.entry.version(self.obj) & _wire.MAX32
-        return _wire.QID.pack(kind, version, self._number << INDEX_BITS | node.index)
+        version = node.entry.version(self.obj) & _wire.MAX32 if node.versioned else 0
+        return _pack_qid(node.type, version, self._number << INDEX_BITS | node.index)
 
     def check(self) -> None:
         """Refuse when one of the objects that lead here no longer exists."""
@@ -103,7 +104,7 @@ class Place:
         self.check()
         attached = self.attached
         attached.tree.permit(attached.peer, node.entry, self.objs, WANT_WALK)
-        if not self._filled():
+        if node.filled is not None and not node.filled(self.obj, attached.peer):
             raise NinepError(errors.NOT_FOUND)
         child = node.children.get(name)
         if child is not None:
@@ -114,11 +115,6 @@ class Place:
         if awaitable(found):
             return self._find(node.each, found, name)
         return self._enter(node.each, found, name)
-
-    def _filled(self) -> bool:
-        """Whether the entries of this directory are there now."""
-        filled = getattr(self.node.entry, "filled", None)
-        return filled is None or filled(self.obj, self.attached.peer)
 
     async def _find(self, each: "Node", finding: Awaitable[Any], name: str) -> "Place":
         return self._enter(each, await finding, name)
@@ -157,7 +153,7 @@ class Place:
     def children(self) -> "Iterator[Place] | Awaitable[Iterator[Place]]":
         """The places in this directory, fixed now and made as they are asked for."""
         node = self.node
-        if not self._filled():
+        if node.filled is not None and not node.filled(self.obj, self.peer):
             return iter(())
         if node.each is None:
             return self._places(())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+from ninep import _wire
 from ninep._session import check_name
 from ninep.errors import NinepError
 from ninep.tree.entries import Dir, Each, Entry, Peer, Permit, permit_by_mode
@@ -16,15 +17,18 @@ T = TypeVar("T")
 
 
 class Node:
-    """An entry in its place in the table, with its index and its children by name."""
+    """An entry in its place in the table, with its index, its children by name, and what its qids have in common."""
 
-    __slots__ = ("children", "each", "entry", "index")
+    __slots__ = ("children", "each", "entry", "filled", "index", "type", "versioned")
 
     def __init__(self, entry: Entry[Any], indices: Iterator[int]) -> None:
         self.entry = entry
         self.index = next(indices)
         self.children: dict[str, Node] | None = None
         self.each: Node | None = None
+        self.filled = entry.filled if isinstance(entry, Dir) else None
+        self.type = _wire.QTDIR if isinstance(entry, Dir | Each) else _wire.QTFILE
+        self.versioned = type(entry).version is not Entry.version
         if isinstance(entry, Dir | Each):
             self.children = {}
             for child in entry.entries:

@@ -17,12 +17,17 @@ def result_of(call: ToolCall, outcome: protocol.ToolResult, interrupted: str = "
         outcome: what the tool gave. Cut here too, since whoever ran it may not have done so.
         interrupted: why it was ended before its time, empty when it was not. Then the result is an error and says so.
     """
-    content = tuple(_content(part) for part in cut_result(outcome, path=None).content)
+    content = [_content(part) for part in cut_result(outcome, path=None).content]
+    content = [part for part in content if isinstance(part, ImageContent) or part.text]
     if interrupted:
-        content = (*content, TextContent(interrupted))
-    if not any(isinstance(part, ImageContent) or part.text for part in content):
-        content = (TextContent(EMPTY),)
-    return ToolResult(call.id, call.name, content, outcome.is_error or bool(interrupted))
+        match content:
+            case [*before, TextContent(said)]:
+                content = [*before, TextContent(f"{said.rstrip()}\n{interrupted}")]
+            case _:
+                content.append(TextContent(interrupted))
+    return ToolResult(
+        call.id, call.name, tuple(content) or (TextContent(EMPTY),), outcome.is_error or bool(interrupted)
+    )
 
 
 def _content(part: protocol.Content) -> Content:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
 from ollie.engine.limits import Count, Limits, Seconds
-from ollie.olliesrv.errors import unknown
-from ollie.protocol import paths
+from ollie.protocol import paths, yaml_text
+from ollie.protocol.words import reason, unknown
 
 
 class ConfigError(Exception):
@@ -47,7 +46,7 @@ class Config(Limits, frozen=True, kw_only=True):
     backends: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     profile: str = "default"
     sandbox: str = ""
-    cancel_s: Seconds = 10.0
+    cancel_s: Seconds = 5.0
     close_s: Seconds = 5.0
     models_cache_s: Seconds = 300.0
     models_s: Seconds = 10.0
@@ -75,7 +74,7 @@ def load(path: str | None = None) -> Config:
     except FileNotFoundError:
         return Config()
     except OSError as error:
-        raise ConfigError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
+        raise ConfigError(f"{path}: {reason(error)}") from None
     try:
         return parse(text)
     except ConfigError as error:
@@ -85,25 +84,19 @@ def load(path: str | None = None) -> Config:
 def parse(text: bytes) -> Config:
     """The configuration in a YAML text."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(_where(error)) from None
+        data = yaml_text.load(text)
+    except yaml_text.YamlError as error:
+        raise ConfigError(str(error)) from None
     if data is None:
         return Config()
     if not isinstance(data, dict):
         raise ConfigError("not a mapping of keys to values")
     for key in data:
         if key not in Config.__struct_fields__:
-            raise ConfigError(str(unknown("key", str(key), Config.__struct_fields__)))
+            raise ConfigError(unknown("key", str(key), Config.__struct_fields__))
     if data.get("resume") is False:  # YAML 1.1 reads a bare `off` so
         data["resume"] = "off"
     try:
         return msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(str(error)[:1].lower() + str(error)[1:].replace("`$.", "`")) from None
-
-
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "not YAML"
-    return f"line {mark.line + 1}: {problem}" if mark is not None else problem

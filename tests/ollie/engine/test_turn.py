@@ -308,7 +308,7 @@ def test_forty_calls_run_a_few_at_a_time() -> None:
         (("c", "look", '{"a": '), 'not run: the arguments are not a JSON object: {"a": '),
         (("c", "look", "[1]"), "not run: the arguments are not a JSON object: [1]"),
         (("c", "look", '"\\ud800"'), "not run: the arguments are not a JSON object"),
-        (("c", "nope", "{}"), "unknown tool: nope (loaded: ask_user change look plan)"),
+        (("c", "nope", "{}"), "unknown tool: nope (known: ask_user change look plan)"),
         (("c", "<|look|>", "{}"), "unknown tool: <|look|>"),
         (("c", "", "{}"), "not run: the call names no tool"),
     ],
@@ -347,7 +347,7 @@ def test_stop_in_the_middle_of_parallel_calls() -> None:
     assert agent.state.activity == "stopping"
     assert not agent.took(ev.TurnEnded)
     agent.done(2, "half").stored()
-    assert agent.results() == ["whole", "halfinterrupted: stopped", "not run: stopped"]
+    assert agent.results() == ["whole", "half\ninterrupted: stopped", "not run: stopped"]
     assert agent.took(ev.TurnEnded) == [ev.TurnEnded(1, r.Reason.stopped, "", "stopped")]
     agent.took(ev.Ask)
     (ask,) = agent.give(ev.Prompt("go on")).took(ev.Ask)

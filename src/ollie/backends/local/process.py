@@ -20,6 +20,10 @@ _LINE_LIMIT = 1 << 20
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH")
 _KEPT_LINES = 5
 
+PATIENCE_S = 15.0
+"""How long after a cancel, or after its standard input was closed, the process is killed: a busy machine needs long for a
+batch of a prompt, and a new process has nothing in its cache."""
+
 
 class Run:
     """One completion: its chunks as they come, and a way to end it."""
@@ -62,21 +66,18 @@ class Run:
 
 
 class Engine:
-    """A running engine; made by `start`.
+    """A running engine; made by `start`."""
 
-    `patience_s`: how long after a cancel, or after its standard input was closed, it is killed.
-    """
-
-    def __init__(self, process: asyncio.subprocess.Process, patience_s: float) -> None:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._patience_s = patience_s
         self._run: Run | None = None
         self._last_words: deque[str] = deque(maxlen=_KEPT_LINES)
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._tasks = (asyncio.create_task(self._listen()), asyncio.create_task(self._drain()))
+        self._drained = asyncio.create_task(self._drain())
+        self._heard = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, settings: Settings, *, patience_s: float = 5.0) -> "Engine":
+    async def start(cls, settings: Settings) -> "Engine":
         """Start it and wait until the model is loaded; raises `BackendError`. A cancel ends the process."""
         # -P: the working directory of whoever started the server is no place to import from.
         process = await asyncio.create_subprocess_exec(
@@ -90,10 +91,11 @@ class Engine:
             limit=_LINE_LIMIT,
             start_new_session=True,  # an interrupt typed at the server's terminal is the server's to handle
         )
-        engine = cls(process, patience_s)
+        engine = cls(process)
         try:
             await asyncio.shield(engine._ready)
         except BaseException:
+            engine._kill()  # while it loads the model it hears nothing
             await engine.close()
             engine._ready.exception()  # that it did not become ready is known
             raise
@@ -107,7 +109,7 @@ class Engine:
     @property
     def alive(self) -> bool:
         """It can take a completion."""
-        return not self._tasks[0].done()
+        return not self._heard.done()
 
     def run(self, body: dict[str, Any], fixed: int) -> Run:
         """Begin a completion, of whose messages the first `fixed` are the same in many; the one before has ended."""
@@ -120,9 +122,9 @@ class Engine:
         """End the process, by force if it does not go; a completion that runs fails."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        killing = asyncio.get_running_loop().call_later(self._patience_s, self._kill)
+        killing = asyncio.get_running_loop().call_later(PATIENCE_S, self._kill)
         try:
-            await asyncio.shield(asyncio.gather(self._process.wait(), *self._tasks))
+            await asyncio.shield(asyncio.gather(self._heard, self._drained))
         except asyncio.CancelledError:
             self._kill()
             raise
@@ -135,7 +137,7 @@ class Engine:
 
     def _cancel(self) -> None:
         self._send({"cancel": True})
-        killing = asyncio.get_running_loop().call_later(self._patience_s, self._kill)
+        killing = asyncio.get_running_loop().call_later(PATIENCE_S, self._kill)
         if self._run is not None:
             self._run.on_end(killing.cancel)
 
@@ -145,6 +147,17 @@ class Engine:
 
     async def _listen(self) -> None:
         """Hand out what the process says, until it ends."""
+        try:
+            await self._hear()
+        except ValueError:  # no line of ours: whatever it is, it is not to be talked to
+            self._kill()
+        failure = await self._epitaph()
+        if not self._ready.done():
+            self._ready.set_exception(failure)
+        if self._run is not None and not self._run.ended:
+            self._run.end(failure)
+
+    async def _hear(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             match json.loads(line):
@@ -154,11 +167,6 @@ class Engine:
                     self._run.put(chunk)
                 case {"end": failure} if self._run is not None:
                     self._run.end(None if failure is None else _failure(failure))
-        failure = await self._epitaph()
-        if not self._ready.done():
-            self._ready.set_exception(failure)
-        if self._run is not None and not self._run.ended:
-            self._run.end(failure)
 
     async def _drain(self) -> None:
         """Read standard error, of which the last lines may explain an end."""
@@ -168,6 +176,7 @@ class Engine:
 
     async def _epitaph(self) -> BackendError:
         status = await self._process.wait()
+        await asyncio.wait([self._drained])
         how = f"exit status {status}"
         if status < 0:
             how = signal.Signals(-status).name

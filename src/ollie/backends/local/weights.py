@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ollie.protocol.paths import cache_path
+from ollie.protocol.words import reason
 
 FETCH = "python -m ollie.backends.local.fetch"
 _MAGIC = b"GGUF"
@@ -70,7 +71,7 @@ def configured(path: str | None = None, environ: Mapping[str, str] = os.environ)
         with file.open("rb") as opened:
             magic = opened.read(len(_MAGIC))
     except OSError as error:
-        raise WeightsError(f"model file {file}: {str(error.strerror).lower()}; see OLLIE_MODEL_PATH") from None
+        raise WeightsError(f"model file {file}: {reason(error)}; see OLLIE_MODEL_PATH") from None
     if magic != _MAGIC:
         raise WeightsError(f"model file {file}: not a GGUF file; see OLLIE_MODEL_PATH")
     return file.absolute()

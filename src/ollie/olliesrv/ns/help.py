@@ -19,6 +19,9 @@ CONTROLS: Sequence[tuple[str, Sequence[Command[Any]]]] = (
     ("session/{session}/agent/{agent}/ctl", control.COMMANDS),
 )
 
+# The head of a table of files.
+HEAD: Sequence[str] = ("| path | permissions | kind | |", "|---|---|---|---|")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -73,15 +76,19 @@ def page(entries: Sequence[Entry[Any]]) -> str:
         "",
         "Printed from the tables that serve it. Files belong to the user who runs the server and to the group `agent`.",
         "",
-        "| path | permissions | kind | |",
-        "|---|---|---|---|",
-        *(f"| `{line.path}` | `{line.permissions}` | {line.kind} | {_cell(line.about)} |" for line in walk(entries)),
+        *HEAD,
+        *rows(entries),
     ]
     for path, commands in CONTROLS:
         parts += ["", f"## Commands of `{path}`", "", "| command | |", "|---|---|"]
         for command in commands:
             parts.append(f"| `{f'{command.name} {command.argument}'.rstrip()}` | {_cell(command.about)} |")
     return "\n".join([*parts, ""])
+
+
+def rows(entries: Sequence[Entry[Any]]) -> list[str]:
+    """A row of that page's table for each entry."""
+    return [f"| `{line.path}` | `{line.permissions}` | {line.kind} | {_cell(line.about)} |" for line in walk(entries)]
 
 
 def _columns(pairs: Iterable[tuple[str, str]]) -> list[str]:

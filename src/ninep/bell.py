@@ -37,6 +37,11 @@ class Bell:
     def __init__(self) -> None:
         self._waiting: dict[object, Callable[[], None]] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
     async def wait(self) -> None:
         """Until it is rung."""
         who: Any = asyncio.current_task()

@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ninep.bell import Bell
 from ninep.errors import NinepError
 from ollie.olliesrv.errors import RefusedError
-from ollie.olliesrv.states import Bell
 from ollie.olliesrv.toolclient import ToolServer
 
 _UNKNOWN = "no such request"
@@ -34,7 +34,7 @@ class Asked:
     async def beyond(self, count: int) -> None:
         """Wait until more has been asked than that."""
         while self.count <= count:
-            await self._bell.heard()
+            await self._bell.wait()
 
 
 class Approvals:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ninep.bell import Bell
 from ollie.engine import cut
 from ollie.engine.blocks import Writer
 from ollie.engine.chat import ChatState, render_chat, render_raw
 from ollie.engine.messages import Message
 from ollie.engine.records import Record, message_of
-from ollie.olliesrv.states import Bell, State, States
+from ollie.olliesrv.states import State, States
 from ollie.store.interface import LogName, Seq, Store
 
 _REPLY_BYTES = 1024 * 1024  # of a reply that was cut so much is kept for the model
@@ -61,7 +62,7 @@ class Chat:
         while self.length <= offset:
             if self._states.over or self._states.state is not State.RUNNING:
                 return False
-            await self._grown.heard()
+            await self._grown.wait()
         return True
 
     def settle(self) -> None:

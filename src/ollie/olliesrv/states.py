@@ -18,11 +18,11 @@ What was delivered to a uname is noted when the reply was sent, not when it was 
 in between has not seen it. `States` adds the waiting. Nothing here polls, and a reader costs nothing while it waits.
 """
 
-import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ninep.bell import Bell
 from ollie.olliesrv.errors import gone
 
 _RING = 256
@@ -126,34 +126,6 @@ class Changes:
         return [change for change in self._ring if change.position > position]
 
 
-class Bell:
-    """Wakes everybody who waits for something to happen, once each time it does."""
-
-    def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
-
-    def ring(self) -> None:
-        """Wake those who wait now."""
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
-        self._waiting.clear()
-
-    async def heard(self) -> None:
-        """Return when it rings next."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
-
-    @property
-    def waiting(self) -> int:
-        """How many wait, for statistics."""
-        return len(self._waiting)
-
-
 class States:
     """The state of an agent, and waiting for it."""
 
@@ -182,7 +154,7 @@ class States:
     async def resting(self) -> State:
         """The state, as soon as it is not `running`."""
         while self.state is State.RUNNING and not self.over:
-            await self.bell.heard()
+            await self.bell.wait()
         if self.over:
             raise gone()
         return self.state
@@ -204,7 +176,7 @@ class StateWatch:
             self._offered = self._look(opened)
             if self._offered is not None:
                 return f"{self._offered.state}\n".encode()
-            await self._states.bell.heard()
+            await self._states.bell.wait()
         raise gone()
 
     def delivered(self) -> None:

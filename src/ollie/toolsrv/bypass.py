@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 
+from ninep.bell import Bell
 from ninep.tree import Peer
 from ollie.toolsrv.approval import Answer, ApprovalError, Event, Request, State, settle
-from ollie.toolsrv.bell import Bell
 from ollie.toolsrv.prepare import Job, RefusedError
 
 # How many settled requests are remembered, so that a late answer is told what became of its request.

@@ -15,9 +15,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from ninep.bell import Bell
 from ninep.errors import NinepError
 from ninep.tree import Peer
-from ollie.toolsrv.bell import Bell
+from ollie.protocol.words import reason
 from ollie.toolsrv.runs import Run
 
 _log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class Done:
             path.with_suffix(".new").write_bytes(line(record))
             path.with_suffix(".new").replace(path)
         except OSError as error:
-            _log.warning("cannot note run %d in %s: %s", pid, path, error.strerror)
+            _log.warning("cannot note run %d in %s: %s", pid, path, reason(error))
 
     def _forget(self, pid: int) -> None:
         self._records.pop(pid, None)

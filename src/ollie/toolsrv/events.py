@@ -8,10 +8,10 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from ninep.bell import Bell
 from ninep.tree import Peer
 from ollie.toolsrv.approval import Request
 from ollie.toolsrv.approval import State as RequestState
-from ollie.toolsrv.bell import Bell
 from ollie.toolsrv.runs import Run, State
 
 RING = 4096

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ninep.bell import Bell
 from ninep.errors import NinepError
-from ollie.olliesrv.states import Bell, Changes, State, States, StateWatch, state_of
+from ollie.olliesrv.states import Changes, State, States, StateWatch, state_of
 
 IDLE, RUNNING, PAUSED = State.IDLE, State.RUNNING, State.PAUSED
 
@@ -185,7 +186,7 @@ async def test_the_end_of_an_agent_frees_everybody_who_waits() -> None:
 async def test_a_bell_forgets_who_waits_no_more() -> None:
     """A cancelled waiter leaves nothing behind."""
     bell = Bell()
-    waiting = asyncio.ensure_future(bell.heard())
+    waiting = asyncio.ensure_future(bell.wait())
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)

@@ -21,8 +21,10 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "PYTHONPAT
 _KEPT_LINES = 5
 
 PATIENCE_S = 15.0
-"""How long after a cancel, or after its standard input was closed, the process is killed: a busy machine needs long for a
-batch of a prompt, and a new process has nothing in its cache."""
+"""How long after a cancel, or after its standard input was closed, the process is killed.
+
+A busy machine needs seconds for a batch of a prompt, and a new process has nothing in its cache.
+"""
 
 
 class Run:

@@ -322,7 +322,7 @@ async def clients(server: Server, ledger: Ledger, rng: random.Random) -> AsyncIt
 
 def victims(rng: random.Random) -> Iterator[str]:
     """What is killed in one round; the last one is the server."""
-    yield from rng.choice((("server",), ("server",), ("tools", "server"), ("both",)))
+    yield from rng.choices((("server",), ("tools", "server"), ("both",)), (4, 1, 1))[0]
 
 
 async def crash(server: Server, ledger: Ledger, rng: random.Random) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from ollie.backends.interface import Backend, BackendError, ErrorKind
+from ollie.protocol.words import unknown
 
 
 class Choice(Protocol):
@@ -93,8 +94,7 @@ class Backends:
             known = inspect.signature(module.create).parameters
             for key in arguments:
                 if key not in known:
-                    text = f"unknown key: backends.{name}.{key} (known: {' '.join(known)})"
-                    raise BackendError(ErrorKind.bad_request, text)
+                    raise BackendError(ErrorKind.bad_request, unknown("key", f"backends.{name}.{key}", known))
             self._made[name] = self._recorded(module.create(**arguments))
         return self._made[name]
 
@@ -114,5 +114,5 @@ class Backends:
 
 def _known(name: str) -> str:
     if name not in PROVIDERS:
-        raise BackendError(ErrorKind.not_found, f"unknown backend: {name} (known: {' '.join(PROVIDERS)})")
+        raise BackendError(ErrorKind.not_found, unknown("backend", name, PROVIDERS))
     return name

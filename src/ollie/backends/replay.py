@@ -18,6 +18,7 @@ from ollie.backends.script import Reply, Script, ScriptedError, ScriptedUsage, S
 from ollie.engine import messages as m
 from ollie.engine.messages import BackendError, ErrorKind
 from ollie.engine.system import is_reminder
+from ollie.protocol.words import reason
 
 
 class ReplayBackend:
@@ -102,7 +103,7 @@ def create(path: str = "") -> ReplayBackend:
     try:
         return ReplayBackend(scripts.parse(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
-        raise BackendError(ErrorKind.bad_request, f"cannot read the script {path}: {error.strerror}") from None
+        raise BackendError(ErrorKind.bad_request, f"cannot read the script {path}: {reason(error)}") from None
     except (ScriptError, UnicodeDecodeError) as error:
         raise BackendError(ErrorKind.bad_request, f"{path}: {error}") from None
 

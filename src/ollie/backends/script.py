@@ -25,6 +25,7 @@ import yaml
 from msgspec import Struct
 
 from ollie.engine.messages import ErrorKind, StopReason
+from ollie.protocol import yaml_text
 
 
 class ScriptError(ValueError):
@@ -126,11 +127,11 @@ def parse(text: str) -> Script:
         ScriptError: it is not YAML, or has what no script has.
     """
     try:
-        script = msgspec.convert(yaml.safe_load(text), Script)
+        script = msgspec.convert(yaml_text.load(text), Script)
         for turn in script.turns:
             re.compile(turn.match or "")
-    except yaml.YAMLError as error:
-        raise ScriptError(f"the script is not YAML: {' '.join(str(error).split())}") from None
+    except yaml_text.YamlError as error:
+        raise ScriptError(f"the script is not YAML: {error}") from None
     except msgspec.ValidationError as error:
         raise ScriptError(f"the script is wrong: {error}") from None
     except re.error as error:

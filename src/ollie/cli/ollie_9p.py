@@ -14,7 +14,7 @@ from ninep.dial import AddressError, default_address, user_name
 from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError
 from ollie.cli import secret
 from ollie.protocol import broker
-from ollie.protocol.words import reason
+from ollie.protocol.words import reason, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Options:
             raise _UsageError("no command given")
         name, *paths = self.words
         if name not in _COMMANDS and name not in _ON_DIRECTORIES:
-            raise _UsageError(f"unknown command: {name}; known: {' '.join([*_COMMANDS, *_ON_DIRECTORIES])}")
+            raise _UsageError(unknown("command", name, (*_COMMANDS, *_ON_DIRECTORIES)))
         for switch in self.switches:
             if name not in _SWITCHES[switch]:
                 raise _UsageError(f"unknown option of {name}: {switch}")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ollie.engine.history import fit_id, fit_name, parse_arguments
 from ollie.engine.messages import Effect, TextContent, ToolCall, ToolResult, ToolSpec
+from ollie.protocol.words import unknown
 
 _QUOTED: Final = 500
 
@@ -84,7 +85,7 @@ def _problem(call: ToolCall, tools: Mapping[str, ToolSpec], ids: set[str], *, cu
     if not call.name:
         return "not run: the call names no tool"
     if call.name not in tools:
-        return f"unknown tool: {call.name[:_QUOTED]} (loaded: {' '.join(sorted(tools)) or 'none'})"
+        return unknown("tool", call.name, sorted(tools))
     if call.id and call.id in ids:
         return f"not run: two calls of this reply have the id {call.id[:_QUOTED]}"
     if parse_arguments(call.arguments) is None:

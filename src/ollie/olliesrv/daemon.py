@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from ninep import dial
 from ollie.olliesrv.lock import holder, lock_path
 from ollie.protocol.paths import cache_path, config_path, data_dir, data_path
+from ollie.protocol.words import located, reason
 
 Tell = Callable[[str], None]
 
@@ -64,7 +65,7 @@ def running(place: dial.Unix) -> int | None:
     try:
         return holder(lock_path(place.path))
     except OSError as error:
-        raise DaemonError(f"cannot look at {lock_path(place.path)}: {(error.strerror or '').lower()}") from None
+        raise DaemonError(f"cannot look at {lock_path(place.path)}: {reason(error)}") from None
 
 
 def log_file() -> str:
@@ -96,7 +97,7 @@ def start(arguments: Sequence[str], place: dial.Unix, warn: Tell) -> int:
         log = log_file()
         pid, said = _spawn(arguments, log)
     except OSError as error:
-        raise DaemonError(f"cannot start olliesrv: {error}") from None
+        raise DaemonError(f"cannot start olliesrv: {located(error)}") from None
     try:
         _await_ready(pid, said, log, warn)
     except BaseException:

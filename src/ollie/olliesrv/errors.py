@@ -1,9 +1,9 @@
 """What olliesrv answers when it cannot do what it was asked: one short lower-case phrase that names the thing."""
 
-import difflib
 from collections.abc import Iterable
 
 from ninep.errors import NinepError
+from ollie.protocol import words
 
 
 class RefusedError(NinepError):
@@ -21,8 +21,5 @@ def denied() -> RefusedError:
 
 
 def unknown(kind: str, word: str, known: Iterable[str]) -> RefusedError:
-    """`unknown key: modle (did you mean model? known: …)`."""
-    words = list(known)
-    near = difflib.get_close_matches(word, words, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return RefusedError(f"unknown {kind}: {word[:80]} ({hint}known: {' '.join(words)})")
+    """As `words.unknown`."""
+    return RefusedError(words.unknown(kind, word, known))

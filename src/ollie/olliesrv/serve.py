@@ -28,6 +28,7 @@ from ollie.olliesrv.lock import Lock, LockedError, lock_path
 from ollie.olliesrv.ns import errors
 from ollie.olliesrv.server import Ollie
 from ollie.protocol.paths import PathError, private_directory
+from ollie.protocol.words import located, reason
 from ollie.sandbox.syscalls import become_subreaper
 
 _log = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ def _why_not(place: dial.Unix | dial.Tcp, error: OSError) -> str:
         return f"port {place.port} is used by another program ({place}); end it or listen on another port"
     if error.errno == errno.EADDRINUSE and isinstance(place, dial.Unix):
         return f"{place.path} is used by something else; remove it or listen elsewhere"
-    return f"cannot listen on {place}: {(error.strerror or str(error)).lower()}"
+    return f"cannot listen on {place}: {reason(error)}"
 
 
 @contextmanager
@@ -186,7 +187,7 @@ def _mapped_errors() -> Iterator[None]:
     except _WRONG as error:
         raise StartError(str(error)) from None
     except OSError as error:
-        raise StartError(f"cannot start: {error}") from None
+        raise StartError(f"cannot start: {located(error)}") from None
 
 
 class _Voice:

@@ -28,6 +28,7 @@ from ollie.olliesrv.following import Ended, Follower
 from ollie.protocol import payload
 from ollie.protocol.paths import toolsrv_state
 from ollie.protocol.result import ResultError, ToolResult, from_json, text
+from ollie.protocol.words import reason
 
 if TYPE_CHECKING:
     from ollie.olliesrv.procfs import Process
@@ -326,7 +327,7 @@ class ToolServer:
         try:
             client = await self._connect()
         except OSError as error:
-            raise RefusedError(f"the tool server cannot be reached: {error.strerror}") from None
+            raise RefusedError(f"the tool server cannot be reached: {reason(error)}") from None
         for agent, tools in self._wanted.items():
             await self._load(client, agent, tools)
         return client

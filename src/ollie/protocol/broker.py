@@ -14,6 +14,8 @@ import _socket
 import os
 import sys
 
+from ollie.protocol.words import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +56,7 @@ def connection(environ: "Mapping[str, str] | None" = None) -> _socket.socket:
         sock.send(REQUEST)
         data, passed, _, _ = sock.recvmsg(PACKET_BYTES, _socket.CMSG_LEN(_INT_BYTES), _socket.MSG_CMSG_CLOEXEC)
     except OSError as error:
-        raise BrokerError(f"no connection by descriptor {text}: {(error.strerror or str(error)).lower()}") from None
+        raise BrokerError(f"no connection by descriptor {text}: {reason(error)}") from None
     finally:
         sock.close()
     descriptors = [

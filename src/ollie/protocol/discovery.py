@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ollie.protocol import paths
 from ollie.protocol.metadata import Host, MetadataError, ToolInfo, block, parse
+from ollie.protocol.words import reason
 
 _METADATA = {".yaml", ".yml"}
 _BLOCK_CHARACTERS = 64 * 1024
@@ -118,4 +119,4 @@ def _text(path: str, characters: int = -1) -> str:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(characters)
     except OSError as error:
-        raise MetadataError(f"cannot be read: {str(error.strerror).lower()}") from None
+        raise MetadataError(f"cannot be read: {reason(error)}") from None

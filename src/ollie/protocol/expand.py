@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 
 from ollie.protocol import paths
 from ollie.protocol.policy import Filesystem, Policy, PolicyError
+from ollie.protocol.words import unknown
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
@@ -47,8 +48,8 @@ def expand(policy: Policy, values: Mapping[str, str]) -> Policy:
     """The policy with every placeholder replaced and every path absolute and normal.
 
     Raises:
-        PolicyError: `unknown placeholder {CWDD} in filesystem.rw (known: …)`, `filesystem.ro: a/b is not an absolute
-            path`.
+        PolicyError: `unknown placeholder in filesystem.rw: {CWDD} (known: …)`, `filesystem.ro: a/b is not an
+            absolute path`.
     """
     paths = {
         item.name: tuple(
@@ -88,8 +89,7 @@ def _path(key: str, text: str, values: Mapping[str, str]) -> str:
 def _fill(key: str, text: str, values: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
-            known = " ".join(f"{{{name}}}" for name in sorted(values))
-            raise PolicyError(f"unknown placeholder {match[0]} in {key} (known: {known})")
+            raise PolicyError(unknown(f"placeholder in {key}", match[0], [f"{{{name}}}" for name in sorted(values)]))
         return values[match[1]]
 
     return _PLACEHOLDER.sub(value, text)

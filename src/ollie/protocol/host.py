@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ollie.protocol.words import reason, unknown
+
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 _LINE_BYTES = 256  # as much of a `#!` line as Linux reads: execve(2)
 
@@ -68,7 +70,7 @@ class Host:
                 case "has":
                     fits = all(self.which(name) for name in names)
                 case _:
-                    raise HostError(f"unknown condition in when: {key}; known: platform, arch, has")
+                    raise HostError(unknown("condition in when", key, ("platform", "arch", "has")))
             if not fits:
                 return False
         return True
@@ -86,7 +88,7 @@ class Host:
             with open(file, "rb") as source:  # noqa: PTH123 - paths are text here
                 line = source.readline(_LINE_BYTES)
         except OSError as error:
-            raise HostError(f"cannot be read: {str(error.strerror).lower()}") from None
+            raise HostError(f"cannot be read: {reason(error)}") from None
         if line.startswith(b"#!"):
             return (*self._interpreter(os.fsdecode(line[2:]).split()), file)
         if file.endswith(".py"):

@@ -21,12 +21,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import yaml
-
+from ollie.protocol import yaml_text
 from ollie.protocol.host import Host, HostError
 from ollie.protocol.payload import DISPATCH, Call, Dispatch, take_dispatch
 from ollie.protocol.schema import ArgumentError, Schema, SchemaError
 from ollie.protocol.template import Template, TemplateError
+from ollie.protocol.words import unknown
 
 __all__ = ["ArgumentError", "Command", "Host", "Invocation", "MetadataError", "Python", "Script", "ToolInfo", "parse"]
 
@@ -52,8 +52,6 @@ _KEYS = (
     "shell",
     "python",
 )
-
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class MetadataError(ValueError):
@@ -261,18 +259,18 @@ def _shell(shell: str, template: Template, arguments: Mapping[str, object]) -> I
 
 def _mapping(text: str) -> dict[str, object]:
     try:
-        values = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader in either case
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise MetadataError(f"metadata is not YAML: {' '.join(str(error).split())}") from None
+        values = yaml_text.load(text)
+    except yaml_text.YamlError as error:
+        raise MetadataError(f"metadata is not YAML: {error}") from None
     if not isinstance(values, dict):
         raise MetadataError("metadata is not a mapping")
     return _known(values)
 
 
 def _known(values: Mapping[object, object]) -> dict[str, object]:
-    unknown = [str(key) for key in values if key not in _KEYS]
-    if unknown:
-        raise MetadataError(f"unknown key in metadata: {', '.join(unknown)}; known: {', '.join(_KEYS)}")
+    for key in values:
+        if key not in _KEYS:
+            raise MetadataError(unknown("key in metadata", str(key), _KEYS))
     return {str(key): value for key, value in values.items()}
 
 

@@ -10,6 +10,8 @@ made here gets mode 0700. Command lines import this module: it needs nothing bey
 import os
 import stat
 
+from ollie.protocol.words import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +70,7 @@ def made(path: str) -> str:
         try:
             _make(path)
         except OSError as error:
-            raise PathError(f"{path}: cannot be made: {str(error.strerror).lower()}") from None
+            raise PathError(f"{path}: cannot be made: {reason(error)}") from None
     return path
 
 

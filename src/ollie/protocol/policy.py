@@ -10,8 +10,9 @@ Standard library only: the launcher of the sandbox decodes policies too.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any
+
+from ollie.protocol.words import unknown
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -96,7 +97,8 @@ def parse(mapping: object, name: str = "") -> Policy:
         name: the policy's name, for messages.
 
     Raises:
-        PolicyError: `unknown key filesystem.rx (nearest: filesystem.rox)`, `network.enabled must be true or false`, …
+        PolicyError: `unknown key: filesystem.rx (did you mean filesystem.rox? known: …)`, `network.enabled must be true
+            or false`, …
     """
     top = _mapping({} if mapping is None else mapping, "a sandbox file")
     _known(top, (*_SECTIONS, "env"), "")
@@ -169,5 +171,4 @@ def _mapping(value: object, what: str) -> Mapping[str, object]:
 def _known(given: Mapping[str, object], names: Sequence[str], prefix: str) -> None:
     for key in given:
         if key not in names:
-            nearest = get_close_matches(str(key), names, n=1, cutoff=0)
-            raise PolicyError(f"unknown key {prefix}{key} (nearest: {prefix}{nearest[0]})")
+            raise PolicyError(unknown("key", f"{prefix}{key}", [f"{prefix}{name}" for name in names]))

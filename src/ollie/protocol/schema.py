@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import fastjsonschema
 
+from ollie.protocol.words import unknown
+
 
 class SchemaError(ValueError):
     """A schema that is none; its text says what is wrong."""
@@ -57,14 +59,13 @@ class Schema:
         """The arguments with the defaults filled in.
 
         Raises:
-            ArgumentError: `missing argument: pattern`, `unknown argument: x; it takes: pattern, path`,
-                `argument n must be integer`.
+            ArgumentError: `missing argument: pattern`, `unknown argument: x (known: pattern path)`, `argument n must be
+                integer`.
         """
         if self.source["additionalProperties"] is False:
-            unknown = [name for name in arguments if name not in self.properties]
-            if unknown:
-                known = f"it takes: {', '.join(self.properties)}" if self.properties else "it takes none"
-                raise ArgumentError(f"unknown argument: {', '.join(unknown)}; {known}")
+            for name in arguments:
+                if name not in self.properties:
+                    raise ArgumentError(unknown("argument", name, self.properties))
         missing = [str(name) for name in _list(self.source.get("required")) if name not in arguments]
         if missing:
             raise ArgumentError(f"missing argument: {', '.join(missing)}")

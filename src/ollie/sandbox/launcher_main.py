@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from ollie.protocol.words import reason
 from ollie.sandbox import reaper
 from ollie.sandbox.processes import children
 from ollie.sandbox.requests import Failed, Start, is_confined, receive_packet, split, started_with
@@ -126,7 +127,7 @@ class Launcher:
             self._ready = self._ready or self._fork(confined=True)
         except OSError as error:
             if run not in self._runs.values():
-                reaper.tell(run, Failed(f"no process can be made: {error.strerror}"))
+                reaper.tell(run, Failed(f"no process can be made: {reason(error)}"))
                 os.close(run)
 
     def _fork(self, *, confined: bool) -> Ready:

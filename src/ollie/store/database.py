@@ -15,6 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from ollie.protocol.words import reason
 from ollie.store.interface import StoreError
 from ollie.store.schema import metadata
 
@@ -82,8 +83,9 @@ def _explained(path: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         cause = getattr(error, "orig", None) or error
-        words = cause.strerror.lower() if isinstance(cause, OSError) and cause.strerror else str(cause)
-        raise StoreError(f"the store cannot be used: {path}: {words} (move it away, or put a backup there)") from None
+        raise StoreError(
+            f"the store cannot be used: {path}: {reason(cause)} (move it away, or put a backup there)"
+        ) from None
 
 
 def _version(engine: Engine) -> str | None:

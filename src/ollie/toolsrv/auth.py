@@ -8,6 +8,7 @@ import os
 from _operator import _compare_digest as compare_digest  # as hmac.compare_digest, which brings OpenSSL along: 3 MB
 
 from ninep.errors import NinepError
+from ollie.protocol.words import reason
 
 _TOKEN_BYTES = 16
 SECRET_LIMIT_BYTES = 4096
@@ -63,7 +64,7 @@ def read_secret(fd: int) -> bytes:
         with os.fdopen(fd, "rb") as file:
             secret = file.read(SECRET_LIMIT_BYTES + 2).removesuffix(b"\n")
     except OSError as error:
-        raise AuthError(f"cannot read the secret from descriptor {fd}: {error.strerror}") from error
+        raise AuthError(f"cannot read the secret from descriptor {fd}: {reason(error)}") from error
     if not secret:
         raise AuthError(f"no secret on descriptor {fd}")
     if len(secret) > SECRET_LIMIT_BYTES:

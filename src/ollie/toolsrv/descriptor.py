@@ -18,6 +18,7 @@ from ninep import _wire
 from ninep.dial import Unix
 from ninep.errors import NinepError, ProtocolError
 from ollie.protocol.broker import BINDING, GRANTED, PACKET_BYTES
+from ollie.protocol.words import reason
 
 _log = logging.getLogger(__name__)
 _FID = 0
@@ -88,8 +89,8 @@ class Descriptor:
             async with asyncio.timeout(_TIMEOUT_S):
                 connection = await bound(self._address, self._agent)
         except (OSError, NinepError) as error:
-            why = getattr(error, "strerror", None) or str(error) or "it does not answer"
-            await self._answer(f"no server at {self._address}: {why.lower()}".encode(), [])
+            why = "it does not answer" if isinstance(error, TimeoutError) else reason(error)
+            await self._answer(f"no server at {self._address}: {why}".encode(), [])
             return
         with connection:
             await self._answer(GRANTED, [connection.fileno()])

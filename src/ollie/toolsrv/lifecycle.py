@@ -22,6 +22,7 @@ from ollie.protocol import paths, policy_files
 from ollie.protocol.discovery import Catalog
 from ollie.protocol.metadata import Python, ToolInfo
 from ollie.protocol.policy import Policy, PolicyError
+from ollie.protocol.words import located, reason
 from ollie.sandbox.launcher import Launcher, SandboxError
 from ollie.sandbox.probe import probe, report
 from ollie.toolsrv.admission import Admission
@@ -85,7 +86,7 @@ def run(options: Options) -> None:
     try:
         asyncio.run(_run(options, _take_stdout()))
     except (SandboxError, PolicyError, OSError) as error:
-        raise StartError(_text(error)) from error
+        raise StartError(located(error)) from error
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ async def _listen(server: Server, address: dial.Unix | dial.Tcp) -> str:
     try:
         return await server.listen(str(address))
     except OSError as error:
-        raise StartError(f"cannot listen on {address}: {str(error.strerror).lower()}") from None
+        raise StartError(f"cannot listen on {address}: {reason(error)}") from None
     finally:
         os.umask(before)
 
@@ -233,10 +234,3 @@ def _take_stdout() -> int:
     os.dup2(nothing, _STDOUT)
     os.close(nothing)
     return ready_fd
-
-
-def _text(error: Exception) -> str:
-    """One line for the terminal."""
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)

@@ -167,7 +167,7 @@ def test_scripts_that_cannot_be_read(tmp_path: Path) -> None:
     """A script that is not named, not there or none is one clear line."""
     bad = tmp_path / "bad.yaml"
     bad.write_bytes(b"\xff")
-    for path, text in (("", "set OLLIE_REPLAY"), (f"{tmp_path}/none", "No such file"), (str(bad), str(bad))):
+    for path, text in (("", "set OLLIE_REPLAY"), (f"{tmp_path}/none", "no such file"), (str(bad), str(bad))):
         with pytest.raises(BackendError, match=text):
             replay.create(path)
 

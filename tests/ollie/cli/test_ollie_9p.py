@@ -277,7 +277,7 @@ def test_no_server(run: Run, environ: dict[str, str]) -> None:
     ("words", "err"),
     [
         ([], "ollie-9p: no command given"),
-        (["cat", "x"], "ollie-9p: unknown command: cat; known: ls read write rdwr stat mount umount"),
+        (["cat", "x"], "ollie-9p: unknown command: cat (known: ls read write rdwr stat mount umount)"),
         (["read"], "ollie-9p: read: no path given"),
         (["write", "a", "b"], "ollie-9p: write takes one path"),
         (["read", "-l", "a"], "ollie-9p: unknown option of read: -l"),

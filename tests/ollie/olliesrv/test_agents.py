@@ -195,7 +195,7 @@ async def test_settings_are_changed_all_or_none(agent: Agent) -> None:
         (b"seed=x", r"^seed must be a whole number: x$"),
         (b"agent=nope", r"^unknown profile: nope \(known: default\)$"),
         (b"backend=nope", r"^unknown backend: nope "),
-        (b"sandbox=nope", r"^unknown sandbox nope"),
+        (b"sandbox=nope", r"^unknown sandbox: nope"),
         (b"cwd=work", r"^cwd is not an absolute path: work$"),
         (b"cwd=/nope", r"^cwd does not exist: /nope$"),
         (b"cwd=/dev/null", r"^cwd is not a directory: /dev/null$"),

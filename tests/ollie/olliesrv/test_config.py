@@ -30,7 +30,7 @@ def test_values_are_typed() -> None:
         (b"- x", r"not a mapping of keys to values"),
         (b"a: [", r"line 1: "),
         (b"1: 2", r"unknown key: 1 "),
-        (b"\xff", r"not YAML"),
+        (b"\xff", r"not UTF-8"),
     ],
 )
 def test_what_cannot_be_is_one_line_that_says_what(text: bytes, message: str) -> None:

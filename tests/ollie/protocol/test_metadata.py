@@ -106,7 +106,7 @@ def test_no_variant_fits() -> None:
         ("- a", "metadata is not a mapping"),
         ("a: [", "metadata is not YAML: "),
         ("!!python/object/apply:os.system [id]", "metadata is not YAML: "),
-        ("{description: d, command: c, colour: red}", "unknown key in metadata: colour; known: name, description"),
+        ("{description: d, command: c, colour: red}", "unknown key in metadata: colour (known: name description"),
         ("{description: d, command: c, name: other}", "name is other, but the file is called t: rename one of them"),
         ("{command: c}", "description is missing: the model needs it"),
         ("{description: '  ', command: c}", "description is missing: the model needs it"),
@@ -218,7 +218,7 @@ def test_request() -> None:
     [
         ({}, "missing argument: pattern"),
         ({"pattern": "x", "limit": "many"}, "argument limit must be integer: many"),
-        ({"pattern": "x", "colour": "red"}, "unknown argument: colour; it takes: pattern, path, limit"),
+        ({"pattern": "x", "colour": "red"}, "unknown argument: colour (known: pattern path limit)"),
     ],
 )
 def test_request_refuses(fields: dict[str, str], text: str) -> None:

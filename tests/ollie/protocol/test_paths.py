@@ -132,4 +132,11 @@ def test_small_to_import() -> None:
     imports = "import ninep.dial, ollie.protocol.paths"
     code = f"import sys; before = set(sys.modules); {imports}; print(*sorted(set(sys.modules) - before))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.split() == ["ninep", "ninep.dial", "ollie", "ollie.protocol", "ollie.protocol.paths"]
+    assert out.split() == [
+        "ninep",
+        "ninep.dial",
+        "ollie",
+        "ollie.protocol",
+        "ollie.protocol.paths",
+        "ollie.protocol.words",
+    ]

@@ -88,7 +88,7 @@ def test_check_fills_in_defaults() -> None:
     ("arguments", "text"),
     [
         ({}, "missing argument: pattern"),
-        ({"pattern": "x", "color": 1}, "unknown argument: color; it takes: pattern, path, limit"),
+        ({"pattern": "x", "color": 1}, "unknown argument: color (known: pattern path limit)"),
         ({"pattern": 5}, "argument pattern must be string"),
         ({"pattern": None}, "argument pattern must be string"),
         ({"pattern": "x", "limit": 0}, "argument limit must be bigger than or equal to 1"),
@@ -112,7 +112,7 @@ def test_check_names_the_place() -> None:
 def test_tool_without_arguments() -> None:
     """A tool that says nothing about its arguments takes none."""
     assert Schema(None).check({}) == {}
-    with pytest.raises(ArgumentError, match="unknown argument: x; it takes none"):
+    with pytest.raises(ArgumentError, match=r"unknown argument: x \(known: none\)"):
         Schema(None).check({"x": 1})
 
 

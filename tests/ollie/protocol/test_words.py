@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ollie.protocol.words import reason
+from ollie.protocol.words import located, reason, unknown
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,28 @@ from ollie.protocol.words import reason
         (OSError("/a/B: others may enter it"), "/a/B: others may enter it"),
         (OSError(1, "RFS specific error"), "RFS specific error"),
         (ConnectionResetError(), "unknown error"),
+        (ValueError("no such thing"), "no such thing"),
     ],
 )
-def test_reason(error: OSError, text: str) -> None:
+def test_reason(error: Exception, text: str) -> None:
     """A phrase, whatever the error was made of."""
     assert reason(error) == text
+
+
+def test_located() -> None:
+    """The name of the file goes first where there is one."""
+    assert located(OSError(errno.ENOENT, os.strerror(errno.ENOENT), "/a/B")) == "/a/B: no such file or directory"
+    assert located(ValueError("no such thing")) == "no such thing"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "text"),
+    [
+        ("modle", ["backend", "model"], "unknown key: modle (did you mean model? known: backend model)"),
+        ("x", ["backend", "model"], "unknown key: x (known: backend model)"),
+        ("x" * 100, [], f"unknown key: {'x' * 80} (known: none)"),
+    ],
+)
+def test_unknown(word: str, known: list[str], text: str) -> None:
+    """What there is instead, the nearest of it first."""
+    assert unknown("key", word, known) == text

@@ -55,7 +55,7 @@ def test_the_secret_comes_from_a_descriptor() -> None:
 
 def test_descriptors_without_a_usable_secret_are_named() -> None:
     """Closed, empty and overlong descriptors each have their own error."""
-    with pytest.raises(AuthError, match="cannot read the secret from descriptor 987654: Bad file descriptor"):
+    with pytest.raises(AuthError, match="cannot read the secret from descriptor 987654: bad file descriptor"):
         read_secret(987654)
     with pytest.raises(AuthError, match="no secret on descriptor"):
         read_secret(_descriptor(b"\n"))

@@ -223,7 +223,7 @@ async def test_a_call_may_tighten_its_sandbox_and_not_leave_it(toolsrv: ToolServ
     assert "Permission denied" in (await _sh(toolsrv, agent, CONNECT, sandbox="strict"))[0]
     text, is_error = await _sh(toolsrv, agent, "true", sandbox="none-such")
     assert is_error
-    assert "unknown sandbox none-such" in text
+    assert "unknown sandbox: none-such" in text
 
 
 async def test_an_agents_own_sandbox_takes_the_place_of_the_tools(toolsrv: ToolServer, agent: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from ninep import dial
 from ollie.olliesrv.lock import holder, lock_path
-from ollie.protocol.paths import cache_path, config_path, data_dir, data_path
+from ollie.protocol import paths
 from ollie.protocol.words import located, reason
 
 Tell = Callable[[str], None]
@@ -26,7 +26,6 @@ Tell = Callable[[str], None]
 SERVICE = "ollie"
 _START_S = 60.0
 _STOP_S = 30.0
-_LOG_LIMIT_BYTES = 10 << 20
 
 
 class DaemonError(Exception):
@@ -69,14 +68,8 @@ def running(place: dial.Unix) -> int | None:
 
 
 def log_file() -> str:
-    """The log of the servers started in the background; what was there is set aside once it is longer than 10 MiB."""
-    directory = f"{data_dir()}/logs"
-    os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
-    path = f"{directory}/olliesrv.log"
-    with contextlib.suppress(FileNotFoundError):
-        if os.stat(path).st_size > _LOG_LIMIT_BYTES:  # noqa: PTH116 - as above
-            os.replace(path, f"{path}.1")  # noqa: PTH105 - as above
-    return path
+    """The log of the servers started in the background."""
+    return paths.log_file("olliesrv")
 
 
 def start(arguments: Sequence[str], place: dial.Unix, warn: Tell) -> int:
@@ -152,9 +145,9 @@ def _spawn(arguments: Sequence[str], log: str) -> tuple[int, int]:
     command = [sys.executable, "-P", "-m", "ollie.cli.olliesrv", "serve", *arguments, "--ready-fd", str(say)]
     environ = {
         **os.environ,
-        "OLLIE_CFG_PATH": config_path(),
-        "OLLIE_DATA_PATH": data_path(),
-        "OLLIE_CACHE_PATH": cache_path(),
+        "OLLIE_CFG_PATH": paths.config_path(),
+        "OLLIE_DATA_PATH": paths.data_path(),
+        "OLLIE_CACHE_PATH": paths.cache_path(),
     }
     environ.pop("OLLIE_BROKER_FD", None)
     try:

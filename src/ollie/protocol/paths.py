@@ -5,7 +5,7 @@ made here gets mode 0700. Command lines import this module: it needs nothing bey
 """
 
 # pathlib would cost the command lines a tenth of their time.
-# ruff: noqa: PTH100, PTH102, PTH111, PTH112, PTH120
+# ruff: noqa: PTH100, PTH102, PTH105, PTH111, PTH112, PTH116, PTH120
 
 import os
 import stat
@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LOG_BYTES = 10 * 1024 * 1024
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -90,6 +91,21 @@ def toolsrv_state(address: str, environ: "Mapping[str, str] | None" = None) -> s
     A server started again at the address goes on with them; without it they are of no use.
     """
     return f"{data_dir(environ)}/toolsrv/{address.replace('/', '_')}"
+
+
+def log_file(name: str, environ: "Mapping[str, str] | None" = None) -> str:
+    """The log of that name, in a private directory; what it has is set aside once it is longer than 10 MiB.
+
+    Raises:
+        PathError: as `private_directory`.
+    """
+    path = f"{private_directory(f'{data_dir(environ)}/logs')}/{name}.log"
+    try:
+        if os.stat(path).st_size > _LOG_BYTES:
+            os.replace(path, f"{path}.1")
+    except FileNotFoundError:  # it is new, or another server that starts has just set it aside
+        return path
+    return path
 
 
 def search_path(kind: str, environ: "Mapping[str, str] | None" = None) -> list[str]:

@@ -118,8 +118,7 @@ async def _run(options: Options, ready_fd: int) -> None:
 async def _started(options: Options) -> AsyncIterator[_Started]:
     """A server that listens; at the end of the context it and all it started are gone."""
     async with contextlib.AsyncExitStack() as stack:
-        data = Path(paths.data_dir())
-        log_to(data / "logs")
+        log_to(paths.log_file("toolsrv"))
         state = paths.toolsrv_state(str(options.addresses[0]))
         counters = _counters(state, str(options.addresses[0]))
         for counter in counters:
@@ -190,7 +189,7 @@ def _modules(catalog: Catalog) -> list[str]:
 
 def _counters(state: str, address: str) -> tuple[Counter, Counter]:
     """The counters of process numbers and of revisions; a server at the same address goes on with them."""
-    Path(state).parent.mkdir(mode=0o700, exist_ok=True)
+    paths.private_directory(str(Path(state).parent))
     try:
         return Counter(Path(f"{state}.pid")), Counter(Path(f"{state}.revision"))
     except BlockingIOError:

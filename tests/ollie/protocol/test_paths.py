@@ -127,6 +127,23 @@ def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
         paths.data_dir({"XDG_DATA_HOME": str(tmp_path / "file")})
 
 
+def test_log_file(tmp_path: Path) -> None:
+    """A log is in a private directory, and set aside when it has become long."""
+    env = {"OLLIE_DATA_PATH": str(tmp_path / "data")}
+    log = Path(paths.log_file("x", env))
+    assert log == tmp_path / "data/logs/x.log"
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+    log.write_text("short")
+    assert paths.log_file("x", env) == str(log)
+    assert log.exists()
+    os.truncate(log, 10 * 1024 * 1024 + 1)
+    assert paths.log_file("x", env) == str(log)
+    assert [path.name for path in log.parent.iterdir()] == ["x.log.1"]
+    log.parent.chmod(0o755)
+    with pytest.raises(paths.PathError, match="others may enter it"):
+        paths.log_file("x", env)
+
+
 def test_small_to_import() -> None:
     """Command lines import this module and dial: neither brings anything along."""
     imports = "import ninep.dial, ollie.protocol.paths"

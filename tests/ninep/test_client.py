@@ -322,6 +322,12 @@ async def test_requests_wait_while_the_server_does_not_read() -> None:
     """More is not buffered than the transport wants."""
     client, line = await scripted()
     writes = [asyncio.ensure_future(client.fwstat(1, Stat(name="x" * 5000))) for _ in range(200)]
+    transport = client.calls._transport
+    assert transport is not None
+    for _ in range(10):  # whatever would be sent now, is
+        await asyncio.sleep(0)
+    assert len(client.calls._calls) < 200
+    assert 0 < transport.get_write_buffer_size() <= transport.get_write_buffer_limits()[1] + 6000
     for write in writes:
         message = await line.receive()
         await line.send(parse_message(f"Rwstat tag={message.tag}"))

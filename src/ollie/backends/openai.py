@@ -9,7 +9,7 @@ from ollie.backends.chat_reply import DONE, Reply
 from ollie.backends.chat_request import Requests
 from ollie.backends.http import BODY_BYTES, Http
 from ollie.backends.interface import PARAMETERS, Request
-from ollie.backends.sse import Decoder, Event, SseError
+from ollie.backends.sse import EVENT_LIMIT_BYTES, Decoder, Event, SseError
 from ollie.engine import messages as m
 from ollie.engine.messages import BackendError, ErrorKind
 
@@ -17,7 +17,6 @@ OFFICIAL_URL: Final = "https://api.openai.com/v1"
 OFFICIAL_MODEL: Final = "gpt-5-mini"
 SILENCE_S: Final = 300.0
 USAGE_S: Final = 5.0
-"""How long to wait for the usage of a reply that is complete."""
 
 
 class OpenAIBackend:
@@ -27,15 +26,27 @@ class OpenAIBackend:
         http: connections to it.
         secret: its key, kept out of messages.
         official: it is OpenAI itself, with its own names for some keys.
+        usage_s: how long to wait for the usage of a reply that is complete.
+        event_limit_bytes: the most bytes that one event of a reply may have.
     """
 
     name = "openai"
     parameters = frozenset(PARAMETERS)
 
-    def __init__(self, http: Http, *, secret: str, official: bool) -> None:
+    def __init__(
+        self,
+        http: Http,
+        *,
+        secret: str,
+        official: bool,
+        usage_s: float = USAGE_S,
+        event_limit_bytes: int = EVENT_LIMIT_BYTES,
+    ) -> None:
         self.default_model = OFFICIAL_MODEL if official else ""
         self._http = http
         self._secret = secret
+        self._usage_s = usage_s
+        self._event_limit_bytes = event_limit_bytes
         self._requests = Requests({"max_tokens": "max_completion_tokens"} if official else None)
 
     async def models(self) -> list[str]:
@@ -51,7 +62,8 @@ class OpenAIBackend:
         reply = Reply(self._secret)
         async with (
             contextlib.aclosing(self._http.post("chat/completions", body)) as chunks,
-            contextlib.aclosing(_events(chunks, reply)) as answer,
+            contextlib.aclosing(_until_complete(chunks, reply, self._usage_s)) as pieces,
+            contextlib.aclosing(_events(pieces, Decoder(self._event_limit_bytes))) as answer,
         ):
             async for event in answer:
                 if event.data.strip() == DONE:
@@ -98,12 +110,11 @@ def create(api_key: str = "", base_url: str = "", silence_s: float = SILENCE_S) 
     return OpenAIBackend(Http(url, headers, secret=key, silence_s=silence_s), secret=key, official=official)
 
 
-async def _events(chunks: AsyncGenerator[bytes, None], reply: Reply) -> AsyncGenerator[Event, None]:
+async def _events(chunks: AsyncGenerator[bytes, None], decoder: Decoder) -> AsyncGenerator[Event, None]:
     """The events of an answer: a stream, or one JSON object of a server that does not stream."""
-    decoder = Decoder()
     whole = bytearray()
     streams: bool | None = None
-    async for chunk in _until_complete(chunks, reply):
+    async for chunk in chunks:
         if streams is None:
             streams = not chunk.lstrip().startswith(b"{")
         if not streams:
@@ -121,13 +132,15 @@ async def _events(chunks: AsyncGenerator[bytes, None], reply: Reply) -> AsyncGen
         yield Event(bytes(whole))
 
 
-async def _until_complete(chunks: AsyncGenerator[bytes, None], reply: Reply) -> AsyncGenerator[bytes, None]:
+async def _until_complete(
+    chunks: AsyncGenerator[bytes, None], reply: Reply, usage_s: float
+) -> AsyncGenerator[bytes, None]:
     """The chunks. Behind the stop reason comes only the usage, for which not long is waited and no failure counts."""
     async for chunk in chunks:
         yield chunk
         if reply.stop is not None:
             break
-    until = asyncio.get_running_loop().time() + USAGE_S
+    until = asyncio.get_running_loop().time() + usage_s
     while chunk := await _before(until, chunks):
         yield chunk
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from ollie.backends import openai
-from ollie.backends.http import proxy_of
+from ollie.backends.http import Http, proxy_of
 from ollie.backends.interface import BackendError, ErrorKind, Request, stream
 from ollie.engine.messages import (
     Assistant,
@@ -113,6 +113,14 @@ async def backend(server: ModelServer) -> AsyncIterator[openai.OpenAIBackend]:
 @pytest.fixture
 async def impatient(server: ModelServer) -> AsyncIterator[openai.OpenAIBackend]:
     backend = openai.create(KEY, server.url, silence_s=0.2)
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+async def strict(server: ModelServer) -> AsyncIterator[openai.OpenAIBackend]:
+    http = Http(server.url, {}, secret=KEY, silence_s=60)
+    backend = openai.OpenAIBackend(http, secret=KEY, official=False, usage_s=0.05, event_limit_bytes=1000)
     yield backend
     await backend.close()
 
@@ -348,14 +356,11 @@ async def test_a_server_that_does_not_stream(server: ModelServer, backend: opena
     assert await ask(backend) == [TextDelta("hi"), CallDelta(0, "a", "f", "{}"), End("tool_calls")]
 
 
-async def test_a_server_that_forgets_to_hang_up(
-    server: ModelServer, backend: openai.OpenAIBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_forgets_to_hang_up(server: ModelServer, strict: openai.OpenAIBackend) -> None:
     """Behind the stop reason no silence, cut or missing end marker makes a complete reply fail."""
-    monkeypatch.setattr(openai, "USAGE_S", 0.05)
     for then in ("silence", "cut", "end"):
         server.answers = [Answer([sse(delta(content="hi"), STOP)], then=then)]
-        assert await ask(backend) == [TextDelta("hi"), End("stop")]
+        assert await ask(strict) == [TextDelta("hi"), End("stop")]
 
 
 def error(message: str, **fields: Any) -> bytes:
@@ -473,13 +478,10 @@ async def test_servers_that_fall_silent(
     assert caught.message.endswith(text)
 
 
-async def test_an_endless_event_is_cut(
-    server: ModelServer, backend: openai.OpenAIBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_endless_event_is_cut(server: ModelServer, strict: openai.OpenAIBackend) -> None:
     """A server cannot fill the memory with one event."""
-    monkeypatch.setattr("ollie.backends.sse.Decoder.__init__.__defaults__", (1000,))
     server.answers = [Answer([b"data: " + b"x" * 2000])]
-    assert (await failure(backend)).message == "an event has more than 1000 bytes"
+    assert (await failure(strict)).message == "an event has more than 1000 bytes"
 
 
 async def test_nobody_listens(unused_tcp_port: int) -> None:

@@ -401,7 +401,7 @@ def parse_twstat(data: Buffer, at: int, end: int) -> tuple[int, bytes]:
 StatFields = tuple[int, int, bytes, int, int, int, int, str, str, str, str]
 
 
-def pack_stat(  # noqa: PLR0917 - the fields of the record, in their order
+def pack_stat(  # noqa: PLR0917  the fields of the record, in their order
     kind: int,
     dev: int,
     qid: bytes,

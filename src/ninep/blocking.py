@@ -162,7 +162,7 @@ class Connection:
         self.request(_wire.pack_fid(_wire.TCLUNK, _TAG, fid), _wire.RCLUNK)
 
     def _clunk(self, fid: int) -> None:
-        try:  # noqa: SIM105 - contextlib is slow to import
+        try:  # noqa: SIM105  contextlib is slow to import
             self.clunk(fid)
         except NinepError:
             pass  # the error that is on its way already says more
@@ -292,7 +292,7 @@ class File:
         elif self._write_offset or not issubclass(kind, Exception):
             self._connection.close()
         else:
-            self._connection._clunk(self._fid)  # noqa: SLF001 - the other half of this module
+            self._connection._clunk(self._fid)  # noqa: SLF001  the other half of this module
 
     def __iter__(self) -> "Iterator[bytes]":
         while data := self.read():

@@ -111,7 +111,7 @@ def namespace_dir(environ: "Mapping[str, str] | None" = None) -> str:
     number of `host:0.0` is dropped when it is 0, and `/` becomes `_`. Nothing is created.
     """
     env = os.environ if environ is None else environ
-    return env.get("NAMESPACE") or f"/tmp/ns.{user_name(env)}.{_display(env)}"  # noqa: S108 - the place plan9port uses; owner and mode are checked
+    return env.get("NAMESPACE") or f"/tmp/ns.{user_name(env)}.{_display(env)}"  # noqa: S108  the place plan9port uses; owner and mode are checked
 
 
 def default_address(service: str, environ: "Mapping[str, str] | None" = None) -> str:
@@ -124,7 +124,7 @@ def user_name(environ: "Mapping[str, str] | None" = None) -> str:
     name = (os.environ if environ is None else environ).get("USER")
     if name:
         return name
-    import pwd  # noqa: PLC0415 - needed only where $USER is not set
+    import pwd  # noqa: PLC0415  needed only where $USER is not set
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name

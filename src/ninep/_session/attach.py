@@ -41,7 +41,7 @@ def auth(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     session.run(Request(tag, reply, target=fid), session.driver.authenticate(uname, aname))
 
 
-def _authenticating(  # noqa: PLR0917 - a partial leaves the conversation last
+def _authenticating(  # noqa: PLR0917  a partial leaves the conversation last
     session: Session, tag: int, fid: Fid, uname: str, aname: str, conversation: AfidConversation
 ) -> None:
     fid.file = AuthFile(conversation, uname, aname)

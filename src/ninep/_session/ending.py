@@ -59,7 +59,7 @@ def _work_now(session: Session, tag: int, kind: int, fid: Fid, work: _Work) -> N
 def _work_later(session: Session, request: Request, fid: Fid, work: _Work) -> None:
     try:
         working = work(session, fid)
-    except Exception as error:  # noqa: BLE001 - it becomes the reply, and is logged there
+    except Exception as error:  # noqa: BLE001  it becomes the reply, and is logged there
         session.finish(request, None, error)
         return
     if working is None:

@@ -168,7 +168,7 @@ class Session:
             raise
         except NinepError as error:
             self.error(tag, str(error))
-        except Exception:  # noqa: BLE001 - a bug in a callback ends its request, not the connection
+        except Exception:  # noqa: BLE001  a bug in a callback ends its request, not the connection
             _log.exception("a message of type %d failed", kind)
             self.error(tag, errors.INTERNAL)
 
@@ -220,7 +220,7 @@ class Session:
             for delivered in deliveries:
                 try:
                     delivered()
-                except Exception:  # noqa: BLE001 - a bug in a callback, and nobody to answer any more
+                except Exception:  # noqa: BLE001  a bug in a callback, and nobody to answer any more
                     _log.exception("telling of a delivery failed")
 
     # Requests that wait
@@ -283,7 +283,7 @@ class Session:
         if error is None:
             try:
                 request.reply(value)
-            except Exception as refused:  # noqa: BLE001 - becomes the reply, below
+            except Exception as refused:  # noqa: BLE001  becomes the reply, below
                 error = refused
             else:
                 return
@@ -319,7 +319,7 @@ class Session:
     def _close_silently(self, file: OpenFile) -> None:
         try:
             closing = file.close(commit=False)
-        except Exception:  # noqa: BLE001 - the other files have to be closed
+        except Exception:  # noqa: BLE001  the other files have to be closed
             _log.exception("closing a file failed")
             return
         if closing is None:

@@ -181,7 +181,7 @@ class Bridge:
             answer = await self._operations.table[request.opcode](request)
         except asyncio.CancelledError:
             self._fail(request, errno.EINTR)
-        except Exception as error:  # noqa: BLE001 - it becomes the reply, and is logged
+        except Exception as error:  # noqa: BLE001  it becomes the reply, and is logged
             number, why = _failure(error)
             self._note(f"{self._name(request)}: {why} ({errno.errorcode.get(number, number)})")
             self._fail(request, number)

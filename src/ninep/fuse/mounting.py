@@ -45,7 +45,7 @@ def prepare(directory: str) -> str:
     if any(mounted.fs_type == FS_TYPE for mounted in _mounts(place)) and _is_dead(place):
         unmount(place, lazy=True)
     try:
-        mode = os.stat(place).st_mode  # noqa: PTH116 - paths are strings here, as mount(2) wants them
+        mode = os.stat(place).st_mode
     except OSError as error:
         remedy = f"\nmake it: mkdir -p {directory}" if error.errno == errno.ENOENT else ""
         raise MountError(f"{directory}: {_words(error)}{remedy}") from None
@@ -64,8 +64,8 @@ def prepare(directory: str) -> str:
 
 def resolve(directory: str) -> str:
     """The absolute path, without a look at the directory itself, which may be a mount that does not answer."""
-    path = os.path.abspath(directory)  # noqa: PTH100 - Path would keep `..`
-    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH118, PTH119, PTH120
+    path = os.path.abspath(directory)  # without `..`, which Path would keep
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def mount(place: str, source: str) -> int:
@@ -152,7 +152,7 @@ def _help(arguments: list[str], descriptor: int | None = None) -> str:
     if descriptor is not None:
         environ["_FUSE_COMMFD"] = str(descriptor)
         passed = [descriptor]
-    done = subprocess.run(  # noqa: S603 - the helper of the system, without a shell
+    done = subprocess.run(  # noqa: S603  the helper of the system, without a shell
         [program, *arguments], env=environ, pass_fds=passed, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     if not done.returncode:
@@ -177,7 +177,7 @@ def _parse(line: bytes) -> _Mounted:
 def _is_dead(place: str) -> bool:
     """Whether the process behind a mount has gone."""
     try:
-        os.stat(place)  # noqa: PTH116 - as above
+        os.stat(place)
     except OSError as error:
         return error.errno in {errno.ENOTCONN, errno.ECONNABORTED}
     return False

@@ -96,7 +96,7 @@ class Inline(Coroutine[Any, Any, None], Parkable):
         except StopIteration as stop:
             self._done(stop.value, None)
             return
-        except BaseException as error:  # noqa: BLE001 - handed to whoever is told of the end
+        except BaseException as error:  # noqa: BLE001  handed to whoever is told of the end
             self._done(None, error)
             return
         finally:
@@ -171,7 +171,7 @@ class Inline(Coroutine[Any, Any, None], Parkable):
             return step(*args)
         except StopIteration as stop:
             self._done(stop.value, None)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever is told of the end
+        except BaseException as error:  # noqa: BLE001  handed to whoever is told of the end
             self._done(None, error)
         raise StopIteration
 

@@ -85,7 +85,7 @@ class DirectDriver:
             next(steps)
         except StopIteration as stop:
             done(stop.value, None)
-        except BaseException as error:  # noqa: BLE001 - the session's to answer
+        except BaseException as error:  # noqa: BLE001  the session's to answer
             done(None, error)
         else:
             self.suspended.append(suspended)

@@ -34,7 +34,7 @@ class Place:
 
     __slots__ = ("_name", "_number", "attached", "node", "obj", "objs", "parent")
 
-    def __init__(  # noqa: PLR0917 - made at every step of a walk, where keywords cost
+    def __init__(  # noqa: PLR0917  made at every step of a walk, where keywords cost
         self,
         node: "Node",
         obj: Any,
@@ -256,7 +256,7 @@ class DirFile(OpenFile):
         size = len(data)
         self._pending = b""
         for place in self._places:
-            record = place._record()  # noqa: SLF001 - the check of `stat` would end the listing at an object just gone
+            record = place._record()  # noqa: SLF001  the check of `stat` would end the listing at an object just gone
             if size + len(record) > count:
                 self._pending = record
                 break

@@ -133,7 +133,7 @@ def _from_anywhere(address: str) -> str:
     """The address, as it is understood in another working directory, too."""
     where = dial.parse(address)
     if isinstance(where, dial.Unix):
-        return str(dial.Unix(os.path.abspath(where.path)))  # noqa: PTH100 - a path with `..` is what it was
+        return str(dial.Unix(os.path.abspath(where.path)))
     return address
 
 

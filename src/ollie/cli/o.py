@@ -53,7 +53,7 @@ def _ask(options: argparse.Namespace) -> int:
     prompt = _prompt(" ".join(options.words))
     place = reach.address(options.address)
     with reach.connect_or_start(place, _tell) as server:
-        session = _session(server, os.getcwd())  # noqa: PTH109 - pathlib is an import that nothing else here needs
+        session = _session(server, os.getcwd())
         agents = f"session/{session}/agent"
         agent = f"{agents}/{_rdwr(server, f'{agents}/new', _NOTHING).decode().strip()}"
         try:
@@ -109,7 +109,7 @@ def _session(server: Connection, cwd: str) -> str:
     for name, directory in sessions.items():
         if directory == cwd:
             return name
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(cwd)).lstrip("._-")[:48] or "root"  # noqa: PTH119 - as above
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(cwd)).lstrip("._-")[:48] or "root"
     for name in _names(stem):
         if name not in sessions:
             try:

@@ -163,7 +163,7 @@ def _on_path(
 
 
 def _on_directory(name: str, directory: str, options: _Options) -> int:
-    from ollie.cli.mount import Settings, mount, umount  # noqa: PLC0415 - asyncio and all, which the others do without
+    from ollie.cli.mount import Settings, mount, umount  # noqa: PLC0415  asyncio and all, which the others do without
 
     if name == "umount":
         failed = umount(directory, lazy="-l" in options.switches)
@@ -317,14 +317,14 @@ def _mode(mode: int) -> str:
 
 
 def _time(seconds: int) -> str:
-    import time  # noqa: PLC0415 - most commands show none
+    import time  # noqa: PLC0415  most commands show none
 
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _trace(message: bytes) -> None:
-    from ninep.messages import decode  # noqa: PLC0415 - slow to import, and asked for only by -v
-    from ninep.text import format_message  # noqa: PLC0415 - as above
+    from ninep.messages import decode  # noqa: PLC0415  slow to import, and asked for only by -v
+    from ninep.text import format_message  # noqa: PLC0415  as above
 
     sys.stderr.write(f"{format_message(decode(message), _TRACED_BYTES)}\n")
 

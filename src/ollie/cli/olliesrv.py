@@ -36,7 +36,7 @@ def _start(options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     places = tuple(daemon.places(options.listen))
-    from ollie.olliesrv.serve import Options, run  # noqa: PLC0415 - only this command needs the server
+    from ollie.olliesrv.serve import Options, run  # noqa: PLC0415  only this command needs the server
 
     return run(Options(places, yolo=options.yolo, no_auth=options.no_auth, ready_fd=options.ready_fd))
 

@@ -19,7 +19,7 @@ def read() -> bytes:
     """
     path = secret_file()
     try:
-        with open(path, "rb") as file:  # noqa: PTH123  pathlib is slow to import
+        with open(path, "rb") as file:
             secret = file.read().strip()
     except OSError as error:
         raise SecretError(f"{_ASKED} {path} cannot be read: {reason(error)}; {_REMEDY}") from None

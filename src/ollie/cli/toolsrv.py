@@ -27,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if "asyncio" not in sys.modules:
         sys.modules["ssl"] = None  # type: ignore[assignment]  # None: there is no such module
-    from ollie.toolsrv.auth import AuthError, read_secret  # noqa: PLC0415 - see above
-    from ollie.toolsrv.lifecycle import Options, StartError, run  # noqa: PLC0415
+    from ollie.toolsrv.auth import AuthError, read_secret  # noqa: PLC0415  see above
+    from ollie.toolsrv.lifecycle import Options, StartError, run  # noqa: PLC0415  as above
 
     try:
         run(

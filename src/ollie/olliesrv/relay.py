@@ -59,7 +59,7 @@ class Relay(Entry[T]):
     of: Callable[[T, Any], Counterpart]
     size: Callable[[T], int] = lambda _obj: 0
 
-    def open(self, place: Place, mode: int, iounit: int) -> OpenFile:  # noqa: ARG002 - as every entry is opened
+    def open(self, place: Place, mode: int, iounit: int) -> OpenFile:  # noqa: ARG002  as every entry is opened
         """Nothing is asked of the tool server yet."""
         return RelayFile(self.of(place.obj, place.peer))
 
@@ -120,7 +120,7 @@ class RelayFile(OpenFile):
             task.cancel()
             await asyncio.wait({task})
 
-    def close(self, *, commit: bool) -> Awaitable[None] | None:  # noqa: ARG002 - nothing is ever written
+    def close(self, *, commit: bool) -> Awaitable[None] | None:  # noqa: ARG002  nothing is ever written
         """Hang up; whoever clunks does not wait for it."""
         task = asyncio.get_running_loop().create_task(self._hang_up())
         _CLOSING.add(task)

@@ -71,7 +71,7 @@ def _directory(agent: "Agent", wanted: str, by: "Agent | None") -> str:
     """Where it runs: what is asked for, from the agent's own directory; for an agent within its bound."""
     if not unmoved(agent.cwd):
         raise RefusedError(f"cwd is not what it was any more: {agent.cwd}")
-    directory = os.path.realpath(os.path.join(agent.cwd, wanted))  # noqa: PTH118 - paths are text here, and may be anything
+    directory = os.path.realpath(os.path.join(agent.cwd, wanted))  # noqa: PTH118  paths are text here, and may be anything
     if by is not None and not covers(agent.ceiling.directory, directory):
         raise denied()
     return directory

@@ -199,7 +199,7 @@ class _Voice:
     def ready(self, main: str) -> None:
         """It answers from now on."""
         if self._fd is None:
-            print(f"olliesrv is running on {main} (pid {os.getpid()})", flush=True)  # noqa: T201 - `serve` speaks to a terminal
+            print(f"olliesrv is running on {main} (pid {os.getpid()})", flush=True)  # noqa: T201  `serve` speaks to a terminal
         else:
             os.write(self._fd, b"ready\n")
             os.close(self._fd)

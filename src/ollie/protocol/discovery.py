@@ -5,9 +5,6 @@ metadata. Directories are looked at in order and the first of a name wins; a too
 error, and hides others of its name as a whole one would.
 """
 
-# Paths are text in all of Ollie.
-# ruff: noqa: PTH122, PTH123
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

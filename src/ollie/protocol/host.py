@@ -85,7 +85,7 @@ class Host:
             HostError: `program not found: …` for an interpreter that is missing; `cannot be read: …`.
         """
         try:
-            with open(file, "rb") as source:  # noqa: PTH123 - paths are text here
+            with open(file, "rb") as source:
                 line = source.readline(_LINE_BYTES)
         except OSError as error:
             raise HostError(f"cannot be read: {reason(error)}") from None

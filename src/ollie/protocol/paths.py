@@ -4,9 +4,6 @@ Every function takes the environment as a mapping, `os.environ` when none is giv
 made here gets mode 0700. Command lines import this module: it needs nothing beyond `os`.
 """
 
-# pathlib would cost the command lines a tenth of their time.
-# ruff: noqa: PTH100, PTH102, PTH105, PTH111, PTH112, PTH116, PTH120
-
 import os
 import stat
 

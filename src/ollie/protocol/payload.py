@@ -96,7 +96,7 @@ def parse(data: bytes) -> dict[str, str]:
     return fields
 
 
-def format(fields: Mapping[str, str]) -> bytes:  # noqa: A001 - always used as payload.format
+def format(fields: Mapping[str, str]) -> bytes:  # noqa: A001  always used as payload.format
     """The payload of these fields, one line each; `parse` gives them back.
 
     Raises:

@@ -44,7 +44,7 @@ class Schema:
         self.properties: dict[str, dict[str, object]] = properties
         try:
             self._validate = fastjsonschema.compile(self.source, handlers=_FETCHERS)
-        except Exception as error:  # noqa: BLE001 - whatever the code generator stumbles over: TypeError, re.error, …
+        except Exception as error:  # noqa: BLE001  whatever the code generator stumbles over: TypeError, re.error, …
             raise SchemaError(f"input is not a JSON schema: {error}") from None
 
     def convert(self, fields: Mapping[str, str]) -> dict[str, object]:

@@ -49,9 +49,9 @@ def _call(name: str) -> int:
         return int(getattr(importlib.import_module(module), function)() or 0)
     except SystemExit as leaving:
         if isinstance(leaving.code, str):
-            print(leaving.code, file=sys.stderr)  # noqa: T201 - what an interpreter does with it
+            print(leaving.code, file=sys.stderr)  # noqa: T201  what an interpreter does with it
             return 1
         return leaving.code or 0
-    except BaseException as error:  # noqa: BLE001 - the boundary: whatever it is becomes one line and a status
-        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+    except BaseException as error:  # noqa: BLE001  the boundary: whatever it is becomes one line and a status
+        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201  a tool prints
         return 1

@@ -35,7 +35,7 @@ def stand_by(job: socket.socket, status: int) -> NoReturn:
             calls.run(plan.call, plan.argv, plan.env)
         step[0] = f"run {plan.argv[0]}"
         _execute(plan)
-    except BaseException as error:  # noqa: BLE001 - nothing may return from here into the launcher
+    except BaseException as error:  # noqa: BLE001  nothing may return from here into the launcher
         reason = getattr(error, "strerror", None) or error
         os.write(status, f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
     os._exit(126)
@@ -74,11 +74,11 @@ def _execute(plan: Plan) -> None:
     """Execute the program, found in PATH as execvp(3) does. Raises OSError when none can be."""
     name = plan.argv[0]
     if "/" in name:
-        os.execve(name, plan.argv, plan.env)  # noqa: S606 - this is the launcher
+        os.execve(name, plan.argv, plan.env)  # noqa: S606  this is the launcher
     found: OSError = FileNotFoundError(2, os.strerror(2))
     for directory in plan.env.get("PATH", "").split(":"):
         try:
-            os.execve(f"{directory or '.'}/{name}", plan.argv, plan.env)  # noqa: S606
+            os.execve(f"{directory or '.'}/{name}", plan.argv, plan.env)  # noqa: S606  no shell is wanted
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError as error:

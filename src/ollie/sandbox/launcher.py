@@ -245,7 +245,7 @@ async def _writable(sock: socket.socket) -> None:
 def _launch(start: Start) -> subprocess.Popen[bytes]:
     """Start the interpreter of the launcher, with nothing of the server's environment that a tool may not see."""
     env = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-    return subprocess.Popen(  # noqa: S603 - our own module
+    return subprocess.Popen(  # noqa: S603  our own module
         [sys.executable, "-I", "-S", "-c", _BOOT, start_argument(start), json.dumps(_import_path())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

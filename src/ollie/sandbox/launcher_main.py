@@ -145,7 +145,7 @@ class Launcher:
             # Descriptors of other runs, kept open here, would keep both of their sides from noticing an end.
             close_all_but(_RESERVED, (job.fileno(), childs_job.fileno()))
             reaper.stand_by(job, childs_job, self._start, launcher_pid=self._pid, confined=confined)
-        except BaseException as error:  # noqa: BLE001 - nothing may return from here into the launcher
+        except BaseException as error:  # noqa: BLE001  nothing may return from here into the launcher
             sys.stderr.write(f"reaper: {type(error).__name__}: {error}\n")
         finally:
             os._exit(1)

@@ -54,7 +54,7 @@ def plan(
     user = _user(policy.general.user) if policy and policy.general.user and kernel.root else None
     unprivileged = user is not None or not kernel.root
     tasks = rlimits.tasks() if unprivileged and limits.processes else None
-    inner, filtered = _restrictions(policy, kernel, bool(call)) if policy else (None, b"")
+    inner, filtered = _restrictions(policy, kernel, call=bool(call)) if policy else (None, b"")
     return Plan(
         argv=argv,
         call=call,
@@ -73,7 +73,7 @@ def plan(
 
 
 @lru_cache(maxsize=64)
-def _restrictions(policy: Policy, kernel: Probe, call: bool) -> tuple[Ruleset | None, bytes]:  # noqa: FBT001
+def _restrictions(policy: Policy, kernel: Probe, *, call: bool) -> tuple[Ruleset | None, bytes]:
     """The ruleset and the filter of a program."""
     if call:
         # The function's own interpreter is part of what it runs on.

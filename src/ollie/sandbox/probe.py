@@ -62,7 +62,7 @@ _LANDLOCK = (
 )
 
 
-def _yes(value: bool) -> str:  # noqa: FBT001 - the value is the argument
+def _yes(value: bool) -> str:  # noqa: FBT001  the value is the argument
     return "yes" if value else "no"
 
 

@@ -23,7 +23,7 @@ class Usage:
 def children(pid: int) -> list[int]:
     """The children of a process, of all its threads. Empty when it is gone."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - strings, in a loop over processes
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  strings, in a loop over processes
     except OSError:
         return []
     found: list[int] = []
@@ -57,7 +57,7 @@ def usage(reaper_pid: int) -> Usage:
 def _children_by_scan(pid: int) -> list[int]:
     """For a kernel without the children files, and for threads that have just ended."""
     found = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
+    for name in os.listdir("/proc"):  # noqa: PTH208  as above
         fields = _stat(int(name)) if name.isdecimal() else None
         if fields and int(fields[_PARENT_FIELD]) == pid:
             found.append(int(name))

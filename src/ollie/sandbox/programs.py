@@ -49,7 +49,7 @@ def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
 
 
 @lru_cache(maxsize=64)
-def _complete(policy: Policy, directories: tuple[str, ...], home: str, changed: tuple[int, ...]) -> Policy:  # noqa: ARG001
+def _complete(policy: Policy, directories: tuple[str, ...], home: str, changed: tuple[int, ...]) -> Policy:  # noqa: ARG001  for the cache
     """As `complete`; again only when a directory of PATH has changed."""
     home = os.path.realpath(home)
     found = dict.fromkeys(OURS)

@@ -137,7 +137,7 @@ def _plain(record: Plan | Start) -> bytes:
 
 def decode(packet: bytes) -> Message:
     """The message of a packet."""
-    kind, values = marshal.loads(packet)  # noqa: S302 - from our own processes only
+    kind, values = marshal.loads(packet)  # noqa: S302  from our own processes only
     return _KINDS[kind](*values)
 
 
@@ -153,12 +153,12 @@ def start_argument(start: Start) -> str:
 
 def started_with(argument: str) -> Start:
     """What `start_argument` wrote."""
-    return tuple.__new__(Start, marshal.loads(bytes.fromhex(argument)))  # noqa: S302 - from our own server
+    return tuple.__new__(Start, marshal.loads(bytes.fromhex(argument)))  # noqa: S302  from our own server
 
 
 def unpack(content: bytes) -> Plan:
     """The plan that `pack` wrote."""
-    values = marshal.loads(content)  # noqa: S302 - from our own server only
+    values = marshal.loads(content)  # noqa: S302  from our own server only
     return tuple.__new__(Plan, values)
 
 

@@ -101,12 +101,12 @@ def _create(engine: Engine, version: str) -> None:
     with whole(engine) as connection:
         metadata.create_all(connection)
         connection.execute(text(f"CREATE TABLE {_VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-        connection.execute(text(f"INSERT INTO {_VERSION_TABLE} VALUES (:version)"), {"version": version})  # noqa: S608
+        connection.execute(text(f"INSERT INTO {_VERSION_TABLE} VALUES (:version)"), {"version": version})  # noqa: S608  ours
 
 
 def _upgrade(path: str, version: str, to: str, migrations: str) -> None:
     from alembic import command  # noqa: PLC0415  an upgrade is rare, and Alembic is large
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415  as above
 
     backup(path, f"{path}.{version}")
     engine = connect(path, foreign_keys=False)

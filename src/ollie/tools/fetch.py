@@ -29,14 +29,14 @@ def main() -> int:
 def fetch(arguments: Arguments) -> str:
     """The text at `url`, after redirections; a line in brackets says where it came from when that is another place."""
     # What a web page needs is slow to import, and no other tool needs it.
-    from http.client import HTTPException  # noqa: PLC0415
-    from urllib.error import HTTPError, URLError  # noqa: PLC0415
-    from urllib.request import Request  # noqa: PLC0415
+    from http.client import HTTPException  # noqa: PLC0415  as said
+    from urllib.error import HTTPError, URLError  # noqa: PLC0415  as said
+    from urllib.request import Request  # noqa: PLC0415  as said
 
     asked = arguments["url"]
     url = checked(asked)
     headers = {"User-Agent": "ollie-fetch", "Accept": "text/html, text/*;q=0.9, */*;q=0.5"}
-    request = Request(url, headers=headers)  # noqa: S310 - http and https only, checked
+    request = Request(url, headers=headers)  # noqa: S310  http and https only, checked
     try:
         with _opener().open(request, timeout=_TIMEOUT_S) as response:
             return _text(asked, response)
@@ -54,7 +54,7 @@ def fetch(arguments: Arguments) -> str:
 
 def _opener() -> "OpenerDirector":
     """What knows http and https, and no other scheme, also where a redirection leads to one."""
-    from urllib import request  # noqa: PLC0415 - as above
+    from urllib import request  # noqa: PLC0415  as above
 
     opener = request.OpenerDirector()
     for handler in (
@@ -75,7 +75,7 @@ def checked(url: str) -> str:
     Raises:
         ToolError: for other schemes, and for what is no URL.
     """
-    from urllib.parse import quote, urlsplit  # noqa: PLC0415 - as above
+    from urllib.parse import quote, urlsplit  # noqa: PLC0415  as above
 
     try:
         parts = urlsplit(url.strip())
@@ -101,7 +101,7 @@ def _text(url: str, response: "HTTPResponse") -> str:
     data = response.read(LIMIT_BYTES + 1)
     text = _decoded(data[:LIMIT_BYTES], headers)
     if kind in _HTML:
-        from ollie.tools.html_text import plain  # noqa: PLC0415 - as above
+        from ollie.tools.html_text import plain  # noqa: PLC0415  as above
 
         text = plain(text, response.url)
     notes = [f"[from {response.url}]\n"] if response.url != url else []

@@ -28,7 +28,7 @@ def edit(arguments: Arguments) -> str:
     if old == new:
         raise ToolError("old and new are the same")
     files.status(path)
-    with open(path, "rb") as file:  # noqa: PTH123 - paths are text in all of Ollie
+    with open(path, "rb") as file:
         data = file.read()
     old, new = _with_line_ends(data, old, new)
     lines = _lines_of(data, old)
@@ -87,7 +87,7 @@ def _nearest(data: bytes, old: bytes) -> str:
 
 
 def _like(wanted: str, squeezed: list[tuple[int, str]], have: list[str]) -> str:
-    import difflib  # noqa: PLC0415 - slow to import, and needed for errors only
+    import difflib  # noqa: PLC0415  slow to import, and needed for errors only
 
     near = difflib.get_close_matches(
         wanted[:_SHOWN_CHARACTERS], [text[:_SHOWN_CHARACTERS] for _, text in squeezed], n=1

@@ -24,7 +24,7 @@ def read(arguments: Arguments) -> str:
     path = files.located(arguments["path"])
     first, limit = int(arguments.get("offset", 1)), int(arguments.get("limit", sys.maxsize))
     size = files.status(path).st_size
-    with open(path, "rb") as file:  # noqa: PTH123 - paths are text in all of Ollie
+    with open(path, "rb") as file:
         if files.is_binary(file.peek()):
             raise ToolError(f"{path}: is binary, {size} bytes")
         window = _Window(first, limit)

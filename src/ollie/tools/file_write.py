@@ -19,8 +19,8 @@ def write(arguments: Arguments) -> str:
     if path.endswith("/"):
         raise ToolError(f"{path}: is the name of a directory; add the file's name")
     before = _size(path)
-    directory = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 - paths are text in all of Ollie
-    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - as above
+    directory = os.path.dirname(os.path.realpath(path))
+    os.makedirs(directory, exist_ok=True)
     files.replace(path, data)
     was = "a new file" if before is None else f"it had {before}"
     return f"wrote {len(data)} bytes to {path}; {was}\n"
@@ -28,7 +28,7 @@ def write(arguments: Arguments) -> str:
 
 def _size(path: str) -> int | None:
     """The size of the file in bytes, None when there is none yet."""
-    if not os.path.exists(path):  # noqa: PTH110 - as above
+    if not os.path.exists(path):
         return None
     return files.status(path).st_size
 

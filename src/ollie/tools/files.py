@@ -1,8 +1,5 @@
 """Files as the file tools see them: paths, what can be read as text, and replacing a file in one step."""
 
-# Paths are text in all of Ollie, and pathlib is slow to import.
-# ruff: noqa: PTH104, PTH108, PTH111, PTH116, PTH118, PTH120, PTH123
-
 import os
 import stat
 from contextlib import suppress
@@ -128,7 +125,7 @@ def _write_in_place(path: str, data: bytes) -> None:
 
 def _nearest(path: str) -> str:
     """A hint at what was meant, empty when there is nothing like it."""
-    import difflib  # noqa: PLC0415 - slow to import, and needed for errors only
+    import difflib  # noqa: PLC0415  slow to import, and needed for errors only
 
     directory, name = os.path.split(path)
     try:

@@ -33,7 +33,7 @@ def find(arguments: Arguments) -> str:
     if pattern.startswith(("~/", "/")):
         pattern = files.located(pattern).lstrip("/")
         top = "/"
-    if not os.path.isdir(top):  # noqa: PTH112 - paths are text in all of Ollie
+    if not os.path.isdir(top):
         raise ToolError(f"{top}: no such directory")
     search = _Search()
     found: set[str] = set()
@@ -114,7 +114,7 @@ class _Search:
         if not _MAGIC.search(name):
             path = base + name
             if os.path.lexists(path):
-                yield name, os.path.isdir(path)  # noqa: PTH112 - as above
+                yield name, os.path.isdir(path)
             return
         matches = _matcher(name)
         for entry, is_directory, _ in self._list(base):

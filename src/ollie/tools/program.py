@@ -26,11 +26,11 @@ def run(tool: Callable[[Arguments], str]) -> int:
         return _fail(str(error))
     except OSError as error:
         # The system's own words, and the whole path: what the sandbox refused is explained by them.
-        where = f"{os.path.abspath(error.filename)}: " if isinstance(error.filename, str) else ""  # noqa: PTH100
+        where = f"{os.path.abspath(error.filename)}: " if isinstance(error.filename, str) else ""
         return _fail(f"{where}{error.strerror or error}")
     return 0
 
 
 def _fail(text: str) -> int:
-    print(text.encode(errors="replace").decode(), file=sys.stderr)  # noqa: T201 - a tool prints
+    print(text.encode(errors="replace").decode(), file=sys.stderr)  # noqa: T201  a tool prints
     return 1

@@ -171,7 +171,7 @@ def line(request: Request) -> bytes:
 
 def fingerprint(job: Job) -> str:
     """A hash of what a job will run: program, arguments, input, environment, its directory, and its program's files."""
-    import hashlib  # noqa: PLC0415 - 3 MB that a server needs only when somebody asks for a bypass
+    import hashlib  # noqa: PLC0415  3 MB that a server needs only when somebody asks for a bypass
 
     files = [_identity(path) for path in (job.cwd, *(word for word in job.argv if word.startswith("/")))]
     what = [job.argv, job.function, job.stdin.hex(), job.cwd, sorted(job.environment.items()), files]

@@ -82,7 +82,7 @@ class Toolsrv:
 
     def info_text(self) -> bytes:
         """The host: `key=value` lines."""
-        from importlib import metadata  # noqa: PLC0415 - 3 MB that a server needs only when it is asked
+        from importlib import metadata  # noqa: PLC0415  3 MB that a server needs only when it is asked
 
         host = os.uname()
         facts = {

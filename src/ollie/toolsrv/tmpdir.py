@@ -51,7 +51,7 @@ class TemporaryDirectory:
 
 def base() -> Path:
     """Where such directories are made: `$TMPDIR`, else `/tmp`."""
-    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - each is made with a name of its own, private and locked
+    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108  each is made with a name of its own, private and locked
 
 
 def sweep(where: Path) -> list[Path]:
@@ -85,7 +85,7 @@ def _is_abandoned(path: Path) -> bool:
 
 def _remove(path: Path) -> None:
     """Delete a tree, also where a tool took the rights to its directories away."""
-    import shutil  # noqa: PLC0415 - 2 MB that a server needs only when it ends
+    import shutil  # noqa: PLC0415  2 MB that a server needs only when it ends
 
     for directory, names, _ in os.walk(path):
         for child in (Path(directory, name) for name in names):

@@ -65,7 +65,7 @@ class Served:
         self.attached.append((uname, aname))
         return Peer(uname, aname, Role.GROUP)
 
-    def _entries(self) -> tuple[Any, ...]:  # noqa: C901 - a callback for each file
+    def _entries(self) -> tuple[Any, ...]:  # noqa: C901  a callback for each file
         async def echo(_obj: object, _peer: Peer, data: bytes) -> AsyncIterator[bytes]:
             yield b"you said: "
             yield data

@@ -60,7 +60,7 @@ def test_what_is_wrong_with_a_history(history: tuple[Message, ...], wrong: str) 
     st.lists(st.builds(ToolCall, st.text(max_size=2), st.text(max_size=3), st.text(max_size=5)), max_size=5),
     st.booleans(),
 )
-def test_any_calls_make_a_valid_history(wanted: list[ToolCall], cut: bool) -> None:  # noqa: FBT001  # hypothesis names it
+def test_any_calls_make_a_valid_history(wanted: list[ToolCall], cut: bool) -> None:
     """Whatever a model writes as calls has a form that providers accept, with one result each."""
     history: list[Message] = [Assistant(calls=(ToolCall("0", "f", "{}"),)), ToolResult("0", "f", ())]
     calls = receive(wanted, [ToolSpec("f", "", {})], call_ids(history), cut=cut)

@@ -161,7 +161,7 @@ class TurnMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), text=st.sampled_from(["", "out"]), is_error=st.booleans())
-    def tool_ends(self, data: st.DataObject, text: str, is_error: bool) -> None:  # noqa: FBT001  # hypothesis names it
+    def tool_ends(self, data: st.DataObject, text: str, is_error: bool) -> None:
         """Any of the tools ends."""
         run = data.draw(st.sampled_from(sorted(self.running)))
         del self.running[run]

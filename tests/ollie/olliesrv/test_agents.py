@@ -31,7 +31,7 @@ async def running(agent: Agent, words: str) -> None:
 
 async def made(session: Session, number: int) -> Agent:
     """The agent that another task is making, once it runs."""
-    while not (session.agents()[number:] and session.agents()[number].state is State.RUNNING):  # noqa: ASYNC110
+    while not (session.agents()[number:] and session.agents()[number].state is State.RUNNING):  # noqa: ASYNC110  nobody tells
         await asyncio.sleep(0)  # a few steps of the loop, no time
     return session.agents()[number]
 

@@ -28,7 +28,7 @@ WIDE = Ceiling(directory="/w", tools=("read", "shell"), max_cost_usd=2.0)
         ({"max_cost_usd": 0.0}, False),
     ],
 )
-def test_each_part_counts(changes: dict[str, object], covered: bool) -> None:  # noqa: FBT001
+def test_each_part_counts(changes: dict[str, object], covered: bool) -> None:
     """A budget of 0 is no bound at all, and so lies within no other."""
     assert covers(WIDE, msgspec.structs.replace(WIDE, **changes)) is covered
 

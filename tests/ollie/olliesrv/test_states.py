@@ -25,7 +25,7 @@ IDLE, RUNNING, PAUSED = State.IDLE, State.RUNNING, State.PAUSED
         (False, False, True, PAUSED),
     ],
 )
-def test_the_state_follows_from_turn_queue_and_pause(turn: bool, queued: bool, paused: bool, state: State) -> None:  # noqa: FBT001
+def test_the_state_follows_from_turn_queue_and_pause(turn: bool, queued: bool, paused: bool, state: State) -> None:
     """A turn that runs is not stopped by a pause; a queue that is held does not run."""
     assert state_of(turn=turn, queued=queued, paused=paused) is state
 

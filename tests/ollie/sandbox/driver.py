@@ -18,9 +18,9 @@ def main() -> None:
             request = json.loads(line)
             try:
                 answer = runner.run(getattr(scenarios, request["scenario"])(**request["arguments"]))
-            except BaseException:  # noqa: BLE001 - it goes to the test as it is
+            except BaseException:  # noqa: BLE001  it goes to the test as it is
                 answer = {"failure": traceback.format_exc()}
-            print(json.dumps(answer), flush=True)  # noqa: T201 - the answer
+            print(json.dumps(answer), flush=True)  # noqa: T201  the answer
         runner.run(scenarios.close())
 
 

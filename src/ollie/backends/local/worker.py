@@ -96,14 +96,14 @@ class Generation:
             self._prefixes.prepare(body["messages"][:fixed], take)
             if not cancelled.is_set():
                 self._server.handle_chat_completions(body, take)
-        except Exception as error:  # noqa: BLE001 - whatever the engine raises is the failure of this completion
+        except Exception as error:  # noqa: BLE001  whatever the engine raises is the failure of this completion
             failure = {"type": "exception", "message": str(error)}
         self.say(end=failure)
 
 
 def load(settings: Settings) -> tuple[Any, Prefixes]:
     """The engine with its model, and what it knows of prompts; takes seconds."""
-    import xllamacpp  # noqa: PLC0415 - 100 MB, for this process only
+    import xllamacpp  # noqa: PLC0415  100 MB, for this process only
 
     key = secrets.token_urlsafe(32)
     states = Path(private_directory(settings.states))
@@ -137,7 +137,7 @@ def die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:  # it died before the line above
         os._exit(1)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123  no path is computed
         file.write("500")
 
 

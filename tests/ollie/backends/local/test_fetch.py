@@ -77,7 +77,7 @@ class Answer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body if self.server.sends is None else body[: self.server.sends])
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is the base class's
         """Say nothing."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ninep.files import Control, Each, Entry, Level, Log, Request, Text, Watch
 from ninep.tree import Peer
-from ollie.toolsrv.ns.proc import ctl, done, list, new, new_bg, stat, whose  # noqa: A004 - named for the served files
+from ollie.toolsrv.ns.proc import ctl, done, list, new, new_bg, stat, whose  # noqa: A004  named for the served files
 from ollie.toolsrv.output import OutputReader
 from ollie.toolsrv.runs import Run
 from ollie.toolsrv.server import Toolsrv, sees

@@ -194,7 +194,7 @@ def test_what_is_not_the_model_is_removed(tmp_path: Path, hubs: list[Hub], wheel
     assert fetch(weights(), environment(tmp_path, hub.url), io.StringIO()).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("content", [CONTENT + b"more", CONTENT[:100]])
+@pytest.mark.parametrize("content", [CONTENT + b"more", CONTENT[:100]], ids=["more", "less"])
 def test_a_hub_that_sends_more_or_less_is_refused(
     tmp_path: Path, hubs: list[Hub], wheels: Path, content: bytes
 ) -> None:

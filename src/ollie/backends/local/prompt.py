@@ -78,7 +78,8 @@ After a result: call again, or answer the user when the whole task is done.
 {"tool": NAME, "arguments": {...}}
 {"answer": TEXT}
 Go one step at a time, with simple commands: ls -S (largest first), ls -t (newest first), \
-ls | wc -l (number of files), wc -l * (numbers of lines), grep -rn WORD . (where it stands), sort, awk.
+ls | wc -l (number of files), wc -l * (numbers of lines), grep -rn WORD . (where it stands), \
+echo TEXT >> FILE (append), rm, mv, mkdir, sort, awk.
 When a call fails, try another way. Take names and numbers exactly from the results. Answer in one or two sentences."""
 
 _AGAIN = "You have made this call before, with the same result. Make another one, or answer."

@@ -5,14 +5,13 @@ by the sandbox alone.
 """
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ollie.tools import program
 from ollie.tools.program import Arguments, ToolError
 
 if TYPE_CHECKING:
     from email.message import Message
-    from http.client import HTTPResponse
     from urllib.request import OpenerDirector
 
 LIMIT_BYTES = 4 * 1024 * 1024
@@ -92,7 +91,8 @@ def checked(url: str) -> str:
     return parts._replace(path=path, query=query, fragment="").geturl()
 
 
-def _text(url: str, response: "HTTPResponse") -> str:
+def _text(url: str, response: Any) -> str:
+    """What an answer of urllib holds, as text."""
     headers = response.headers
     kind = headers.get_content_type()
     if not (kind.startswith("text/") or kind in _TEXTS or kind in _HTML or kind.endswith(("+json", "+xml"))):

@@ -1,6 +1,6 @@
 """What may be done with a fid, as a table.
 
-    FREE ─Twalk, Tattach, Tauth─> PENDING ─reply─> PLACED ─Topen─> OPENING ─reply─> READING, WRITING, BOTH
+    FREE ─Twalk, Tattach, Tauth─> PENDING ─reply─> PLACED ─Topen, Tcreate─> OPENING ─reply─> READING, WRITING, BOTH
                                      └─reply to Tauth─> AUTH
     any of these ─Tclunk, Tremove─> ENDING ─reply─> FREE
 
@@ -82,7 +82,7 @@ _UNREADABLE, _UNWRITABLE = errors.NOT_OPEN_FOR_READING, errors.NOT_OPEN_FOR_WRIT
 
 RULES: dict[FidState, dict[int, FidState | str]] = {
     _S.PENDING: _unknown() | {RWALK: _S.PLACED, RATTACH: _S.PLACED, RAUTH: _S.AUTH, RERROR: _S.FREE},
-    _S.PLACED: _placed(_S.PLACED, open=_S.OPENING, read=errors.NOT_OPEN, write=errors.NOT_OPEN),
+    _S.PLACED: _placed(_S.PLACED, open=_S.OPENING, create=_S.OPENING, read=errors.NOT_OPEN, write=errors.NOT_OPEN),
     _S.OPENING: _placed(_S.OPENING, **_OPEN_ALREADY, read=errors.NOT_OPEN, write=errors.NOT_OPEN)
     | {ROPEN: _S.BOTH, RERROR: _S.PLACED},
     _S.READING: _placed(_S.READING, **_OPEN_ALREADY, write=_UNWRITABLE),

@@ -87,6 +87,9 @@ class Place(Protocol):
     def open(self, mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Check permissions and prepare I/O; `iounit` is the largest payload of one Twrite."""
 
+    def create(self, name: str, perm: int, mode: int, iounit: int) -> Awaitable[tuple["Place", OpenFile]]:
+        """Make a file in this directory and open it, or refuse; `name` is well-formed, or `..`."""
+
     def stat(self) -> bytes:
         """The directory entry, a whole record."""
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ninep import _wire, errors
 from ninep._session.fids import OPENED, Fid, FidState
-from ninep._session.interface import OpenFile, check_name
+from ninep._session.interface import OpenFile, Place, check_name
 from ninep._session.request import Request
 from ninep._session.session import Session
 from ninep._wire import Buffer
@@ -36,15 +36,24 @@ def _opened(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> 
     session.send(_wire.pack_opened(_wire.ROPEN, tag, fid.place.qid(), session.iounit))
 
 
-def create(session: Session, _tag: int, data: Buffer, at: int, end: int) -> None:
-    """Tcreate: no tree makes files this way."""
-    number, name, _, _ = _wire.parse_tcreate(data, at, end)
+def create(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+    """Tcreate; the fid becomes the new file, open."""
+    number, name, perm, mode = _wire.parse_tcreate(data, at, end)
     fid = session.fids.use(number, _wire.TCREATE)
     assert fid.place is not None
     if not fid.place.is_dir:
         raise NinepError(errors.NOT_DIRECTORY)
     check_name(name)
-    raise NinepError(errors.CREATE_PROHIBITED)
+    creating = fid.place.create(name, perm, mode, session.iounit)
+    fid.state = FidState.OPENING
+    session.run(Request(tag, partial(_created, session, tag, fid, mode), fid=fid, target=fid), creating)
+
+
+def _created(session: Session, tag: int, fid: Fid, mode: int, made: tuple[Place, OpenFile]) -> None:
+    fid.place, fid.file = made
+    if fid.state is not FidState.ENDING:
+        fid.state = OPENED[mode & 3]
+    session.send(_wire.pack_opened(_wire.RCREATE, tag, fid.place.qid(), session.iounit))
 
 
 def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:

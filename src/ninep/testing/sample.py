@@ -283,6 +283,12 @@ async def _rename(sample: Sample, _peer: Any, thing: Thing, name: str) -> None:
     await sample.rename(thing, name)
 
 
+async def _create(sample: Sample, _peer: Any, name: str) -> Thing:
+    if name.startswith("bad"):
+        raise NinepError("bad name")
+    return sample.add(name)
+
+
 async def _make(sample: Sample, _peer: Any, data: bytes) -> None:
     name = data.decode().strip()
     if name in sample.things:
@@ -351,6 +357,7 @@ ROOT: tuple[Entry[Sample], ...] = (
                 names=_names,
                 entries=THING,
                 remove=_remove,
+                create=_create,
                 rename=_rename,
             ),
         ),

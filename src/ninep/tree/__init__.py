@@ -9,6 +9,7 @@ rename as well; an object whose `gone` is true answers `file does not exist` eve
 """
 
 from ninep.tree.entries import (
+    WANT_CREATE,
     WANT_READ,
     WANT_REMOVE,
     WANT_RENAME,
@@ -26,6 +27,7 @@ from ninep.tree.place import Place
 from ninep.tree.tree import Tree
 
 __all__ = [
+    "WANT_CREATE",
     "WANT_READ",
     "WANT_REMOVE",
     "WANT_RENAME",

@@ -16,7 +16,7 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 WANT_WALK, WANT_WRITE, WANT_READ = 1, 2, 4  # the mode bits of intro(5)
-WANT_REMOVE, WANT_RENAME = 8, 16
+WANT_REMOVE, WANT_RENAME, WANT_CREATE = 8, 16, 32
 
 
 class Role(StrEnum):
@@ -111,6 +111,8 @@ class Each(Entry[T], Generic[T, C]):
         names: all `(name, object)` that a directory read shows.
         entries: the table of each directory; its callbacks get the object found.
         remove: Tremove of such a directory, allowed by `WANT_REMOVE`; without it remove is refused.
+        create: Tcreate of a directory with a well-formed name that is not taken; it gives the new object. Allowed by
+            `WANT_CREATE` on the directory that holds this entry; without it create is refused.
         rename: wstat of its name to a well-formed name, allowed by `WANT_RENAME`; without it refused. It raises when
             the name is taken.
         mode: of each directory.
@@ -124,6 +126,7 @@ class Each(Entry[T], Generic[T, C]):
     entries: Sequence[Entry[C]]
     remove: Callable[[T, Any, C], Awaitable[None]] | None = None
     rename: Callable[[T, Any, C, str], Awaitable[None]] | None = None
+    create: Callable[[T, Any, str], Awaitable[C]] | None = None
     mode: int = 0o550
 
 
@@ -133,7 +136,7 @@ _USER, _GROUP = Role.USER, Role.GROUP
 
 
 def permit_by_mode(peer: Peer, entry: Entry[Any], _objs: tuple[Any, ...], want: int) -> None:
-    """The mode bits of the peer's role decide; remove and rename are for the user role."""
+    """The mode bits of the peer's role decide; create, remove and rename are for the user role."""
     if want > WANT_WALK | WANT_WRITE | WANT_READ:
         allowed = peer.role is _USER
     else:

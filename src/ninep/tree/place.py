@@ -1,13 +1,22 @@
 """Where a fid is in a tree, and the reading of directories."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ninep import _wire, errors
 from ninep._session import OpenFile, awaitable, check_name
 from ninep.errors import NinepError
 from ninep.messages import Stat
-from ninep.tree.entries import WANT_READ, WANT_REMOVE, WANT_RENAME, WANT_WALK, WANT_WRITE, Each, Peer
+from ninep.tree.entries import (
+    WANT_CREATE,
+    WANT_READ,
+    WANT_REMOVE,
+    WANT_RENAME,
+    WANT_WALK,
+    WANT_WRITE,
+    Each,
+    Peer,
+)
 
 if TYPE_CHECKING:
     from ninep.tree.options import Options
@@ -129,7 +138,7 @@ class Place:
         self.check()
         if mode & ~(3 | _wire.OTRUNC | _wire.ORCLOSE):
             raise NinepError(errors.ILLEGAL_MODE)
-        if self.node.children is not None and mode not in {_wire.OREAD, _wire.OEXEC}:
+        if self.node.children is not None and mode & ~_wire.ORCLOSE not in {_wire.OREAD, _wire.OEXEC}:
             raise NinepError(errors.IS_DIRECTORY)
         self.permit(_WANT[mode & 3] | (WANT_WRITE if mode & _wire.OTRUNC else 0))
         if mode & _wire.ORCLOSE:
@@ -200,6 +209,33 @@ class Place:
         self.permit(WANT_RENAME)
         renaming: Awaitable[None] = entry.rename(self.parent.obj, self.peer, self.obj, name)
         return renaming
+
+    def create(self, name: str, perm: int, mode: int, iounit: int) -> Awaitable[tuple["Place", OpenFile]]:
+        """Make an `Each` directory, where that is allowed, and open it."""
+        self.check()
+        each = self.node.each
+        if each is None or each.entry.create is None or not perm & _wire.DMDIR:  # type: ignore[attr-defined]  # an Each
+            raise NinepError(errors.CREATE_PROHIBITED)
+        if perm & ~(_wire.DMDIR | 0o777) or mode & ~3:  # exclusive use, append only, or remove on close
+            raise NinepError(errors.ILLEGAL_MODE)
+        if mode not in {_wire.OREAD, _wire.OEXEC}:
+            raise NinepError(errors.IS_DIRECTORY)
+        if name == "..":
+            raise NinepError(errors.ILLEGAL_NAME)
+        self.permit(WANT_CREATE)
+        return self._create(each, name, mode, iounit)
+
+    async def _create(self, each: "Node", name: str, mode: int, iounit: int) -> tuple["Place", OpenFile]:
+        assert self.node.children is not None
+        entry: Each[Any, Any] = each.entry  # type: ignore[assignment]  # it is an Each
+        found = self.node.children.get(name) or entry.find(self.obj, self.peer, name)
+        if awaitable(found):
+            found = await found
+        if found is not None:
+            raise NinepError(errors.NAME_EXISTS)
+        assert entry.create is not None
+        place = self._enter(each, await entry.create(self.obj, self.peer, name), name)
+        return place, cast("OpenFile", place.open(mode, iounit))
 
     def remove(self) -> Awaitable[None] | None:
         """Remove an `Each` directory that allows it."""

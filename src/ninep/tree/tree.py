@@ -52,8 +52,8 @@ class Tree:
         entries: the table of the root directory.
         obj: the object that its callbacks get.
         permit: called with `(peer, entry, objs, want)` for every directory walked from (`WANT_WALK`), at open
-            (`WANT_READ`, `WANT_WRITE`, both, or `WANT_WALK` for OEXEC), at truncation (`WANT_WRITE`), remove and
-            rename; `objs` are the objects from the top down to the nearest. It raises NinepError.
+            (`WANT_READ`, `WANT_WRITE`, both, or `WANT_WALK` for OEXEC), at truncation (`WANT_WRITE`), create, remove
+            and rename; `objs` are the objects from the top down to the nearest. It raises NinepError.
         uid: owner of every file; the process's user when empty.
         gid: group of every file.
     """

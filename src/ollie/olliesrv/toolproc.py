@@ -153,10 +153,8 @@ async def _ended(pidfd: int, timeout_s: float) -> bool:
     over = loop.create_future()
     loop.add_reader(pidfd, over.cancel)
     try:
-        async with asyncio.timeout(timeout_s):
-            await asyncio.wait({over})
-    except TimeoutError:
-        return False
+        # Not asyncio.timeout: before Python 3.11.4 it does not expire in a task that was cancelled, as this one may be.
+        done, _ = await asyncio.wait({over}, timeout=timeout_s)
     finally:
         loop.remove_reader(pidfd)
-    return True
+    return bool(done)

@@ -3,5 +3,6 @@
 from ninep._session import AfidConversation, Limits
 from ninep.server.connection import Conn
 from ninep.server.server import Auth, Server, Statistics
+from ninep.server.statistics import statistics_file
 
-__all__ = ["AfidConversation", "Auth", "Conn", "Limits", "Server", "Statistics"]
+__all__ = ["AfidConversation", "Auth", "Conn", "Limits", "Server", "Statistics", "statistics_file"]

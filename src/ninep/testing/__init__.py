@@ -7,6 +7,8 @@
     sample.py        a tree with a file of each kind, moved by hand
     conformance.py   what every 9P2000 server has to do, whatever its tree
 
+`python -m ninep.testing` runs the last of these and scripts against a server at an address.
+
 There is no helper to sleep: `Server.until` waits for the statistics to fulfil a condition.
 """
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ninep import _wire
+from ninep.errors import ProtocolError
 from ninep.messages import (
     Message,
     Qid,
@@ -101,7 +102,7 @@ async def conformance(
 async def _run(name: str, check: Callable[[_Server], Awaitable[None]], server: _Server) -> Check:
     try:
         await check(server)
-    except (AssertionError, EOFError) as error:
+    except (AssertionError, EOFError, ProtocolError) as error:
         return Check(name, str(error) or "it does not hold")
     finally:
         await server.close()

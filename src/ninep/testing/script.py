@@ -20,6 +20,7 @@ from typing import Final
 
 from ninep import text
 from ninep.errors import ProtocolError
+from ninep.messages import Message
 from ninep.testing.line import Line
 
 Action = Callable[..., Awaitable[None]]
@@ -70,6 +71,8 @@ async def _step(
     who, arrow, rest = match["who"], match["arrow"], match["rest"]
     name, *words = rest.split() or [""]
     if arrow == "!" and name != "begin":
+        if name not in actions:
+            raise ScriptError(f"line {number}: no action is called {name}")
         await actions[name](*words)
         return
     if who not in lines:
@@ -77,12 +80,17 @@ async def _step(
     connection = lines[who]
     if arrow == "!":
         await connection.begin(**dict(zip(("uname", "aname"), words, strict=False)))
-    elif arrow == "=>":
-        await connection.send(bytes.fromhex(rest))
-    elif arrow == "->":
-        await connection.send(text.parse_message(rest))
-    else:
+    elif arrow == "<-":
         await _expect(number, rest, connection)
+    else:
+        await connection.send(_message(number, arrow, rest))
+
+
+def _message(number: int, arrow: str, written: str) -> Message | bytes:
+    try:
+        return bytes.fromhex(written) if arrow == "=>" else text.parse_message(written)
+    except ValueError as error:
+        raise ScriptError(f"line {number}: {error}") from None
 
 
 async def _expect(number: int, expected: str, connection: Line) -> None:

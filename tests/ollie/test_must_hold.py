@@ -1,10 +1,13 @@
 """What must hold for a whole server with real tools in real sandboxes, seen from its clients."""
 
+import re
 import signal
 from collections.abc import Iterator
 
 import pytest
 from house import House
+
+from ninep import _wire
 
 SCRIPT = """
 turns:
@@ -120,3 +123,95 @@ def test_a_tool_server_that_is_killed(server: House) -> None:
     server.sh("until ! grep -lsx sleep /proc/[0-9]*/comm; do :; done")
     server.write(f"{AGENT}/prompt", "run () { echo again; }; run")
     assert server.read(f"{AGENT}/chat").rstrip().endswith("done: again")
+
+
+class OnTcp:
+    """A server on TCP with one agent, and a script that moves that agent by TCP."""
+
+    def __init__(self, *options: str) -> None:
+        self.house = house = House()
+        script = house.path / "script.yaml"
+        script.write_text(SCRIPT)
+        house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+        house.run("olliesrv", "start", "--listen", "tcp!127.0.0.1!0", *options)
+        (port,) = re.findall(r"listening on tcp!127\.0\.0\.1!(\d+)", house.log)
+        house.write("session/new", "name=one")
+        house.write("session/one/agent/new", f"name=coder cwd={house.work}")
+        (house.path / "elsewhere").mkdir()
+        secret = b"" if options else (house.config / "secret").read_bytes()
+        (house.work / "hello").write_bytes(_attaching(secret))
+        (house.work / "move").write_bytes(_commanding(f"{AGENT}/ctl", f"cwd {house.path}/elsewhere"))
+        # Rversion, Rauth and the Rwrite to it, Rattach; an Rerror instead of the last is longer.
+        answers = 19 + (20 + 11) * bool(secret) + 20
+        self.script = (
+            f"exec 5<>/dev/tcp/127.0.0.1/{port}; cat hello >&5; head -c {answers} <&5 >/dev/null; "
+            "cat move >&5; until [ -e go ]; do :; done"
+        )
+
+    def await_judgement(self, before: int) -> None:
+        """Return when more clients on TCP were refused than there were before, or the agent was moved."""
+        log = f"{self.house.home}/.local/share/ollie/logs/olliesrv.log"
+        refused = f"[ $(grep -c 'refused a TCP client' {log}) -gt {before} ]"
+        self.house.sh(f"until {refused} || ollie-9p read session/one/agent/idx | grep -q /elsewhere; do :; done")
+
+    @property
+    def refusals(self) -> int:
+        """How many clients on TCP were refused."""
+        return self.house.log.count("refused a TCP client")
+
+    @property
+    def moved(self) -> bool:
+        """Whether the agent was moved."""
+        return "/elsewhere" in self.house.read("session/one/agent/idx")
+
+
+def _attaching(secret: bytes) -> bytes:
+    said = _wire.pack_version(_wire.TVERSION, _wire.NOTAG, 8192, _wire.VERSION)
+    if secret:
+        said += _wire.pack_tauth(1, 1, "glenda", "") + _wire.pack_twrite(2, 1, 0, secret)
+    return said + _wire.pack_tattach(3, 0, 1 if secret else _wire.NOFID, "glenda", "")
+
+
+def _commanding(path: str, command: str) -> bytes:
+    said = _wire.pack_twalk(4, 0, 2, path.split("/")) + _wire.pack_topen(5, 2, _wire.OWRITE)
+    return said + _wire.pack_twrite(6, 2, 0, command.encode())
+
+
+@pytest.fixture(scope="module", params=["with the secret", "--no-auth"])
+def served_on_tcp(request: pytest.FixtureRequest) -> Iterator[OnTcp]:
+    served = OnTcp(*[request.param] * request.param.startswith("-"))
+    yield served
+    served.house.close()
+
+
+@pytest.fixture
+def on_tcp(served_on_tcp: OnTcp) -> OnTcp:
+    """The server, with its agent where it belongs."""
+    house = served_on_tcp.house
+    (house.work / "go").unlink(missing_ok=True)
+    house.write(f"{AGENT}/ctl", f"cwd {house.work}")
+    return served_on_tcp
+
+
+def test_a_tool_gets_nothing_over_tcp(on_tcp: OnTcp) -> None:
+    """A tool is refused on TCP, with the secret in its hand too."""
+    house = on_tcp.house
+    before = on_tcp.refusals
+    house.write(f"{AGENT}/prompt", f"run () {{ {on_tcp.script}; }}; run")
+    on_tcp.await_judgement(before)
+    (house.work / "go").touch()
+    assert house.read(f"{AGENT}/wait") == "idle\n"
+    assert not on_tcp.moved
+    assert on_tcp.refusals == before + 1
+
+
+def test_others_get_in_over_tcp(on_tcp: OnTcp) -> None:
+    """The same message from a process of the owner moves the agent."""
+    house = on_tcp.house
+    before = on_tcp.refusals
+    client = house.begin("bash", "-euc", on_tcp.script)
+    on_tcp.await_judgement(before)
+    (house.work / "go").touch()
+    client.communicate()
+    assert on_tcp.moved
+    assert on_tcp.refusals == before

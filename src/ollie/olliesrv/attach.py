@@ -1,15 +1,18 @@
 """Letting clients in: what Tauth and Tattach mean to olliesrv.
 
 A client on a unix socket is judged by its process (`identity.py`) and needs no secret. A client on TCP proves the
-secret, and is then the owner; without it, it is refused, or with `--no-auth` let in with the rights of the group.
+secret, and is then the owner; without it, it is refused, or with `--no-auth` let in with the rights of the group. A
+tool is refused on TCP in every case, and so is who might be one.
 
 A connection may also be made by one of our toolsrv processes for a tool that cannot make it (`protocol/broker.py`).
 Such a process attaches first and says whose the connection is to be. From then on it is that agent's, and nothing that
 is said on it, by whoever holds it, makes it another's.
 """
 
+import asyncio
 import logging
 import os
+import socket
 from typing import TYPE_CHECKING
 
 from ninep import dial
@@ -24,7 +27,9 @@ from ninep.server import AfidConversation, Conn
 from ninep.tree import Role
 from ollie.olliesrv import procfs, secret
 from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.identity import Judgement, Verdict, judge
+from ollie.olliesrv.caller import caller
+from ollie.olliesrv.identity import Judgement, Verdict, judge, judge_caller
+from ollie.olliesrv.netlink import place
 from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.procfs import Process
 from ollie.olliesrv.toolclient import ToolServer
@@ -91,9 +96,25 @@ class Door:
             return await self._unix(conn, uname, aname)
         if isinstance(conn.listener, dial.Tcp):
             if self._tcp_secret is None:
-                return OlliePeer(uname, aname, Role.GROUP)
+                return await self._tcp(conn, uname, aname, Role.GROUP)
             if auth is not None:
-                return OlliePeer(uname, aname, Role.USER)
+                return await self._tcp(conn, uname, aname, Role.USER)
+        raise NinepError(PERMISSION_DENIED)
+
+    async def _tcp(self, conn: Conn, uname: str, aname: str, role: Role) -> OlliePeer:
+        """A client on TCP has the role that it is given here, unless it is a tool."""
+        hosts = tuple(host.process for host in self._ollie.tool_servers() if host.process is not None)
+        server = procfs.process(os.getpid())
+        assert server is not None
+        try:
+            theirs, ours = (place(conn.socket.family, name) for name in _names(conn.socket))
+            judgement = judge_caller(await asyncio.to_thread(caller, theirs, ours, server, hosts))
+        except OSError as error:
+            _log.warning("refused a TCP client that says it is %r: %s", uname, error)
+            raise NinepError(PERMISSION_DENIED) from None
+        if judgement.verdict is Verdict.NO_TOOL:
+            return OlliePeer(uname, aname, role)
+        _log.warning("refused a TCP client that says it is %r: %s", uname, judgement.why)
         raise NinepError(PERMISSION_DENIED)
 
     async def _unix(self, conn: Conn, uname: str, aname: str) -> OlliePeer:
@@ -145,3 +166,8 @@ class Door:
         agent_id = await host.whose(pid)
         agent = self._ollie.agent(agent_id) if agent_id else None
         return agent if agent is not None and agent.session.toolsrv is host else None
+
+
+def _names(sock: socket.socket) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The address and port of the other end of a TCP connection, and of ours."""
+    return sock.getpeername()[:2], sock.getsockname()[:2]

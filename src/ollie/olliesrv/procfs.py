@@ -47,10 +47,32 @@ def pidfd_pid(pidfd: int) -> int | None:
     return pid if pid > 0 else None
 
 
+def ids() -> list[int]:
+    """The processes that there are now, of those that we can see."""
+    with os.scandir("/proc") as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+
+def holds(pid: int, inode: int) -> bool:
+    """Whether a process is seen to have a socket among its descriptors; not when we may not look, or it has gone."""
+    try:
+        with os.scandir(f"/proc/{pid}/fd") as entries:
+            return any(_points_to(entry.path, f"socket:[{inode}]") for entry in entries)
+    except OSError:
+        return False
+
+
 def is_zombie(pid: int) -> bool:
     """Whether a process has ended and nobody has waited for it yet."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return bool(fields) and fields[0] == b"Z"
+
+
+def _points_to(link: str, wanted: str) -> bool:
+    try:
+        return os.readlink(link) == wanted  # noqa: PTH115 - tens of thousands of them may be looked at
+    except OSError:  # closed since
+        return False
 
 
 def _field(path: str, name: bytes) -> bytes | None:

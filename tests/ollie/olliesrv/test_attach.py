@@ -151,13 +151,15 @@ def test_a_restricted_process_of_the_owner(place: Place) -> None:
 
 
 def test_tools_without_a_sandbox_are_agents_too() -> None:
-    """With `--yolo` a tool is still its agent; with `--no-auth` TCP gives it the group's rights, never the owner's."""
+    """With `--yolo` a tool is still its agent; with `--no-auth` TCP gives it nothing, and others the group's rights."""
     place = Place("--yolo", "--no-auth")
     try:
         said = place.tool(f"echo 'cwd /' | ollie-9p -u glenda -a $A write {AGENT}/ctl")
         assert said.splitlines()[0] == f"ollie-9p: {AGENT}/ctl: permission denied"
-        assert place.tool("ollie-9p -a $T read backends").splitlines()[:2] == ["replay", "local"]
-        said = place.tool(f"echo max_steps=1 | ollie-9p -a $T write {AGENT}/cfg")
-        assert said.splitlines()[0] == f"ollie-9p: {AGENT}/cfg: permission denied"
+        assert place.tool("ollie-9p -a $T read backends").splitlines()[0] == "ollie-9p: permission denied"
+        assert "below the toolsrv process" in place.house.log
+        assert place.house.ok("ollie-9p", "-a", place.tcp, "read", "backends") == "replay\nlocal\n"
+        done = place.house.run("ollie-9p", "-a", place.tcp, "write", f"{AGENT}/cfg", stdin="max_steps=1")
+        assert done.stderr == f"ollie-9p: {AGENT}/cfg: permission denied\n"
     finally:
         place.close()

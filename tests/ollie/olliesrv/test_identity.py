@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ollie.olliesrv.identity import Facts, Verdict, judge
+from ollie.olliesrv.identity import Caller, Facts, Verdict, judge, judge_caller
 from ollie.olliesrv.procfs import Process
 
 INIT = Process(1, 0, 0)
@@ -77,3 +77,47 @@ def test_an_agent_is_told_with_its_host() -> None:
     """The toolsrv that an agent runs below comes with the verdict, so that it can be asked for the agent."""
     assert judge(replace(OURS, chain=BELOW_TOOLSRV)).host == TOOLSRV
     assert judge(OURS).host is None
+
+
+A_TOOL = replace(OURS, chain=BELOW_TOOLSRV, no_new_privs=True)
+LEFT = replace(OURS, chain=(ORPHAN, SERVER, INIT), hosts=())
+NEAR = Caller(local=True, uid=1000, holders=(OURS,), server_uid=1000)
+
+CALLERS = {
+    "another machine": (Caller(local=False, uid=None, holders=(), server_uid=1000), Verdict.NO_TOOL),
+    "a process of the server's user": (NEAR, Verdict.NO_TOOL),
+    "two processes of the server's user": (replace(NEAR, holders=(OURS, OURS)), Verdict.NO_TOOL),
+    "a process of another user": (replace(NEAR, uid=1001, holders=()), Verdict.NO_TOOL),
+    "a process of another user, seen": (
+        replace(NEAR, uid=1001, holders=(replace(OURS, uid=1001),)),
+        Verdict.NO_TOOL,
+    ),
+    "a process of another user, where the server is root": (
+        Caller(local=True, uid=1001, holders=(replace(OURS, uid=1001, server_uid=0),), server_uid=0),
+        Verdict.NO_TOOL,
+    ),
+    "another user, nobody to be seen, where the server is root": (
+        Caller(local=True, uid=1001, holders=(), server_uid=0),
+        Verdict.REFUSED,
+    ),
+    "nobody: it has been closed": (replace(NEAR, uid=None, holders=()), Verdict.REFUSED),
+    "nobody to be seen: hidden, or in flight": (replace(NEAR, holders=()), Verdict.REFUSED),
+    "a tool": (replace(NEAR, holders=(A_TOOL,)), Verdict.REFUSED),
+    "a tool as another user": (replace(NEAR, uid=1001, holders=(A_TOOL,)), Verdict.REFUSED),
+    "a tool, and somebody else": (replace(NEAR, holders=(OURS, A_TOOL)), Verdict.REFUSED),
+    "what a lost toolsrv left": (replace(NEAR, holders=(LEFT,)), Verdict.REFUSED),
+    "a process that went while it was looked at": (
+        replace(NEAR, holders=(replace(OURS, chain=None),)),
+        Verdict.REFUSED,
+    ),
+    "a process with no_new_privs": (replace(NEAR, holders=(replace(OURS, no_new_privs=True),)), Verdict.REFUSED),
+}
+
+
+@pytest.mark.parametrize("case", CALLERS)
+def test_verdict_on_tcp(case: str) -> None:
+    """A client on TCP is refused where it is a tool, or could be."""
+    caller, verdict = CALLERS[case]
+    judgement = judge_caller(caller)
+    assert judgement.verdict is verdict
+    assert judgement.why

@@ -116,6 +116,14 @@ class House:
         """Write to a served file."""
         self.ok("ollie-9p", "write", path, stdin=text)
 
+    def kill(self, pid: int) -> None:
+        """End a process with SIGKILL, and return when it has ended."""
+        code = (
+            "import os, select, signal, sys; fd = os.pidfd_open(int(sys.argv[1]));"
+            "signal.pidfd_send_signal(fd, signal.SIGKILL); select.select([fd], [], [])"
+        )
+        self.ok(sys.executable, "-c", code, str(pid))
+
     def close(self) -> None:
         """End the namespace with all that runs in it, and remove the directories."""
         self._init.communicate()

@@ -154,6 +154,8 @@ def test_a_tool_server_is_seen_through_the_session(server: House) -> None:
     """Its tree is there while one runs; looking starts none; the owner runs a tool for an agent of the session."""
     server.write("session/new", "name=empty")
     assert server.ok("ollie-9p", "ls", "session/empty/toolsrv") == ""
+    server.write(f"{AGENT}/prompt", RUN.format("true"))
+    said(server)
     assert "platform=linux" in server.read("session/one/toolsrv/info")
     payload = "tool=shell\nagent=coder\nsession=forged\ntoken=forged\ncmd=pwd; echo $OLLIE_SESSION_ID\n"
     answer = json.loads(server.ok("ollie-9p", "rdwr", "session/one/toolsrv/proc/new", stdin=payload))

@@ -100,7 +100,7 @@ def test_a_second_server_on_the_same_data(house: House) -> None:
     line = f"olliesrv: {data} is used by olliesrv (pid {pid}); end it, or set OLLIE_DATA_PATH to another directory"
     assert house.fails("olliesrv", "start", "--listen", other) == line
     house.write("session/new", "name=one")
-    house.ok("kill", "-KILL", str(pid))
+    house.kill(pid)
     started(house, "--listen", other)
     assert house.ok("ollie-9p", "-a", other, "read", "session/one/name") == "one\n"
 
@@ -125,7 +125,7 @@ def test_a_disk_without_room(house: House) -> None:
     assert house.read("session/one/agent/a/plan") == "x" * 1000
     house.ok("prlimit", f"--pid={pid}", "--fsize=unlimited:")
     house.write("session/new", "name=two")
-    house.ok("kill", "-KILL", str(pid))
+    house.kill(pid)
     started(house)
     assert house.read("session/one/agent/a/plan") == "x" * 1000
     assert house.read("session/two/name") == "two\n"
@@ -211,7 +211,7 @@ def test_a_socket_of_another_program(house: House) -> None:
 def test_after_a_server_was_killed(house: House) -> None:
     """A server that was killed leaves a socket, which the next one replaces."""
     pid = started(house)
-    house.ok("kill", "-KILL", str(pid))
+    house.kill(pid)
     house.run("tail", f"--pid={pid}", "-f", "/dev/null")
     assert house.socket.exists()
     assert house.run("olliesrv", "status").returncode == 3

@@ -20,7 +20,6 @@ from enum import Enum
 
 from ollie.olliesrv.procfs import Process
 
-
 _BIT = "its no_new_privs bit differs from the server's"
 
 

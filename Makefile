@@ -1,7 +1,7 @@
 # Each target sets up what it needs: `make run` and `make test` work in a fresh clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench crash clean
+.PHONY: help run test check bench crash fuzz clean
 B := .venv/bin
 export PROMPT
 N ?= 200
@@ -35,6 +35,11 @@ bench: ## measure; the results are discussed in docs/benchmarks.md
 crash: ## kill servers at random moments and look whether what was answered survives (N=200 times, SEED=…)
 	@scripts/setup test
 	$(B)/python tests/ollie/crash.py $(N) $(SEED)
+
+fuzz: N = 100000
+fuzz: ## feed a server with bytes made to break it (N=100000 inputs)
+	@scripts/setup test
+	$(B)/python tests/fuzz/session.py -runs=$(N)
 
 clean: ## remove what the other targets made in this folder
 	rm -rf .venv build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

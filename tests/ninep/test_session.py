@@ -171,6 +171,17 @@ def test_a_flush_of_a_flush_takes_its_answer_away() -> None:
     assert direct.take() == encode(Rerror(5, "interrupted"))
 
 
+def test_the_tag_of_a_flush_under_way_is_in_use() -> None:
+    """For another Tflush as for anything else; the first is answered all the same."""
+    direct = begun()
+    waiting_read(direct)
+    assert direct.exchange(Tflush(6, 5)) == []
+    assert direct.exchange(Tflush(6, 5)) == [Rerror(6, "tag already in use")]
+    assert direct.exchange(Tstat(6, 0)) == [Rerror(6, "tag already in use")]
+    direct.suspended[0].done(None, asyncio.CancelledError())
+    assert direct.take() == encode(Rflush(6))
+
+
 def test_a_clunk_waits_for_what_it_cancels() -> None:
     """Until Rclunk the number is in use, and the fid unknown."""
     direct = begun()

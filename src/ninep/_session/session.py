@@ -173,7 +173,7 @@ class Session:
             self.error(tag, errors.INTERNAL)
 
     def _check_tag(self, kind: int, tag: int) -> None:
-        if tag in self._requests:
+        if tag in self._requests or tag in self._flushes:
             raise NinepError(errors.TAG_IN_USE)
         if len(self._running) >= self.limits.requests and kind not in _ALWAYS:
             raise NinepError(errors.TOO_MANY_REQUESTS)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+from ninep._session import check_name
 from ninep.bell import Bell
 from ninep.errors import NinepError
 from ninep.files import (
@@ -25,6 +26,7 @@ from ninep.files import (
     Text,
     Watch,
 )
+from ninep.files.control import command_text
 from ninep.server import AfidConversation, Conn, Server
 from ninep.tree import Peer, Role, Tree
 
@@ -290,7 +292,8 @@ async def _create(sample: Sample, _peer: Any, name: str) -> Thing:
 
 
 async def _make(sample: Sample, _peer: Any, data: bytes) -> None:
-    name = data.decode().strip()
+    name = command_text(data).strip()
+    check_name(name)
     if name in sample.things:
         raise NinepError(f"thing exists: {name}")
     sample.add(name)

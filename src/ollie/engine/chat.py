@@ -1,7 +1,8 @@
 """The two conversation files of an agent, rendered from its records as bytes to append.
 
 `chat` is for people: prompts quoted with `> `, the model's words as they are, a blank line between them, and lines that
-begin with `! ` for why a turn ended otherwise than with an answer. `chat.raw` has everything, in blocks (`blocks.py`):
+begin with `! ` for why a reply begins again, and why a turn ended otherwise than with an answer. `chat.raw` has
+everything, in blocks (`blocks.py`):
 
     user       turn, or injected=true
     assistant  what the model said
@@ -43,6 +44,8 @@ def render_chat(state: ChatState, record: r.Record) -> tuple[ChatState, bytes]:
             return _lines(state, "! ", text)
         case r.Ended(note=note) if note:
             return _lines(state, "! ", note)
+        case r.Failed(text=text, retry_s=float()) if state.speaking:
+            return _lines(state, "! ", f"cut, and asked for again: {text}")
         case r.Answered() | r.Failed() | r.Ended():
             return _after(state, "" if state.newlines else "\n", speaking=False)
         case _:

@@ -72,9 +72,10 @@ def merged(blocks: list[Block]) -> list[Block]:
 
 
 def test_chat_is_a_conversation_to_read() -> None:
-    """Prompts are quoted, the model's words stand as they are, and an end that is no answer says why."""
+    """Prompts are quoted, the model's words stand as they are, and a cut and an end that is no answer say why."""
     assert chat(CONVERSATION) == (
-        "> fix the bug\n> in main.go\n\nI look at it.\n\nHalf\n\nDone.\n\n> again\n\n! the key was refused\n"
+        "> fix the bug\n> in main.go\n\nI look at it.\n\nHalf\n\n"
+        "! cut, and asked for again: the connection was lost\n\nDone.\n\n> again\n\n! the key was refused\n"
     )
 
 

@@ -19,9 +19,9 @@ from ollie.cli.reply import Reply
 from ollie.olliesrv.daemon import DaemonError
 from ollie.olliesrv.records import format_record
 from ollie.protocol.paths import PathError
+from ollie.protocol.words import reason
 
 _INTERRUPTED = 130
-_NOTHING = b"\n"  # a record that leaves everything as it is
 _SCRATCH = "scratch"  # the session for directories that no agent may work in
 
 
@@ -39,8 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(str(error))
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be written there, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # whoever read it has gone
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -51,20 +50,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _ask(options: argparse.Namespace) -> int:
     prompt = _prompt(" ".join(options.words))
+    cwd = _directory()
+    _writable()
     place = reach.address(options.address)
-    with reach.connect_or_start(place, _tell) as server:
-        session = _session(server, os.getcwd())
-        agents = f"session/{session}/agent"
-        agent = f"{agents}/{_rdwr(server, f'{agents}/new', _NOTHING).decode().strip()}"
-        try:
-            reply = _converse(server, agent, prompt)
-        except BaseException:
-            _abandon(place, agent)
-            raise
-        _write(server, f"{agent}/ctl", b"kill")
+    # The agent goes with the connection that asked for it, however this command ends. The other is for all else: an
+    # interrupt of what it waits for ends it.
+    with reach.connect_or_start(place, _tell) as owner, reach.connect(place) as server:
+        agents = f"session/{_session(server, cwd)}/agent"
+        with owner.open(f"{agents}/new", ORDWR) as life:
+            life.write(b"keep=no\n")
+            reply = _converse(server, f"{agents}/{life.read().decode().strip()}", prompt)
     if not reply.ok:
         raise FailedError(reply.note or reply.error or "the turn ended without an answer")
     return 0
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise FailedError(f"the current directory cannot be used: {reason(error)}; cd to another one") from None
 
 
 def _prompt(words: str) -> bytes:
@@ -77,30 +82,23 @@ def _prompt(words: str) -> bytes:
 
 
 def _converse(server: Connection, agent: str, prompt: bytes) -> Reply:
-    """Put the prompt to the agent and print what it says, to the end of its turn."""
-    reply = Reply()
+    """Put the prompt to the agent and print what it says, to the end of its turn.
+
+    A terminal shows every word as it comes. Everybody else gets whole messages: of a reply that was cut and given again
+    a script could not tell what counts.
+    """
+    reply = Reply(whole=not sys.stdout.isatty())
     _write(server, f"{agent}/prompt", prompt)
     ended = True
     with server.open(f"{agent}/chat.raw", OREAD) as chat:
         for data in chat:
             text = reply.feed(data)
             if text:
-                sys.stdout.write(text)
-                sys.stdout.flush()
+                _say(text)
                 ended = text.endswith("\n")
     if not ended:
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+        _say("\n")
     return reply
-
-
-def _abandon(place: str, agent: str) -> None:
-    """End the turn and remove the agent, over another connection: an interrupt may have ended the first."""
-    try:
-        with reach.connect(place) as server:
-            _write(server, f"{agent}/ctl", b"kill")
-    except (reach.UnreachableError, NinepError):
-        pass  # the server has gone, and the agent with it, or the agent has
 
 
 def _session(server: Connection, cwd: str) -> str:
@@ -150,8 +148,7 @@ def _ls(options: argparse.Namespace) -> int:
             for _, agent, state, _, _, _, its_cwd in _index(server, f"session/{session}/agent/idx"):
                 rows.append((f"{session}/{agent}", state, its_cwd))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, state, cwd in rows:
-        print(f"{name:{widths[0]}}  {state:{widths[1]}}  {cwd}".rstrip())
+    _say("".join(f"{name:{widths[0]}}  {state:{widths[1]}}  {cwd}".rstrip() + "\n" for name, state, cwd in rows))
     return 0
 
 
@@ -217,6 +214,29 @@ def _rdwr(server: Connection, path: str, data: bytes) -> bytes:
     return answer
 
 
+def _writable() -> None:
+    if sys.stdout is None:
+        raise FailedError("standard output is closed")
+
+
+def _say(text: str) -> None:
+    """Print it now."""
+    _writable()
+    try:
+        sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _give_up_output()
+        raise FailedError(f"standard output: {reason(error)}") from None
+
+
+def _give_up_output() -> None:
+    """Nothing more can be written there, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _tell(line: str) -> None:
     sys.stderr.write(f"o: {line}\n")
 
@@ -229,7 +249,8 @@ def _parser() -> argparse.ArgumentParser:
         "ask",
         help="ask once, in the current directory",
         description="Ask a fresh agent in the current directory, and print what it says. Standard input is added to "
-        "the question. Starts the server when none runs.",
+        "the question. Starts the server when none runs. Each directory gets a session, which stays and is used again; "
+        "its files are in the name space. A terminal shows the answer as it comes, a pipe or file gets whole messages.",
     )
     ask.add_argument("words", nargs="*", metavar="QUESTION")
     ask.set_defaults(run=_ask)

@@ -39,7 +39,7 @@ class Session:
         services: what the server has.
     """
 
-    AGENT_KEYS = ("name", "cwd", "agent", "model", "backend", "prompt")
+    AGENT_KEYS = ("name", "cwd", "agent", "model", "backend", "keep", "prompt")
 
     def __init__(self, row: SessionRow, agents: Sequence[AgentRow], sessions: "Sessions", services: Services) -> None:
         self.alive = True
@@ -142,8 +142,12 @@ class Session:
     async def create_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
         """Make an agent; it is stored when this returns."""
         agent, seq = self.make_agent(fields, by=by)
-        await self._store.stored(seq)
+        await self.stored(seq)
         return agent
+
+    async def stored(self, seq: Seq) -> None:
+        """Return when a change is durable."""
+        await self._store.stored(seq)
 
     def new_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> AsyncGenerator[bytes, None]:
         """`agent/new` written and then read: the id of a new agent, or the reply of a sub-agent."""

@@ -18,6 +18,12 @@ turns:
       - text: I look.
         calls: [{name: shell, arguments: {cmd: pwd}}]
       - text: "It is {result}"
+  - prompt: stumble
+    replies: &stumbling
+      - text: I look.
+        calls: [{name: shell, arguments: {cmd: pwd}}]
+      - {text: [the who, le answer], error: {kind: stream_cut, message: it broke off, after: 1, times: 1}}
+  - {prompt: stumble again, replies: *stumbling}
   - match: ^wait
     replies:
       - text: waiting
@@ -106,6 +112,54 @@ def test_an_interrupt_stops_the_turn(house: House) -> None:
     assert asking.stderr is not None
     assert asking.stderr.read() == ""
     asking.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_killed_command_leaves_nothing(house: House, number: signal.Signals) -> None:
+    """However `o ask` is ended, its agent goes, and what that had started."""
+    house.ok("olliesrv", "start")
+    asking = house.begin("sh", "-c", "echo $$ >pid; exec o ask wait </dev/null")
+    house.sh("until [ -e waiting ]; do :; done")
+    house.sh(f"kill -{number.value} $(cat pid)")
+    assert asking.wait() != 0
+    asking.communicate()
+    house.sh("while grep -qsx sleep /proc/[0-9]*/comm; do :; done")
+    house.sh('until [ -z "$(ollie-9p read session/work/agent/idx)" ]; do :; done')
+
+
+def test_a_reply_that_was_cut(house: House) -> None:
+    """A pipe gets the reply once, though its request was made twice; a terminal is told that it begins again."""
+    house.ok("olliesrv", "start")
+    assert house.ok("o", "ask", "stumble") == "I look.\n\nthe whole answer\n"
+    controller, terminal = pty.openpty()
+    try:
+        subprocess.run(house._inside(("o", "ask", "stumble again")), stdout=terminal, env=house.environ, check=True)
+        shown = os.read(controller, 4096)
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    assert shown.decode().replace("\r", "") == (
+        "I look.\n\nthe who\n[that was cut, and begins again]\n\nthe whole answer\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("o ask hi >&-", "standard output is closed"),
+        ("o ask hi >/dev/full", "standard output: no space left on device"),
+        ("o ls >/dev/full", "standard output: no space left on device"),
+        ("o ls >&-", "standard output is closed"),
+        (
+            "mkdir gone; cd gone; rmdir ../gone; o ask hi",
+            "the current directory cannot be used: no such file or directory; cd to another one",
+        ),
+    ],
+)
+def test_nowhere_to_go(house: House, script: str, said: str) -> None:
+    """Output that cannot be written and a directory that is gone are one line each."""
+    house.ok("olliesrv", "start")
+    assert house.fails("bash", "-c", script) == f"o: {said}"
 
 
 def test_home_is_left_alone(house: House) -> None:

@@ -89,3 +89,33 @@ def test_why_a_turn_failed() -> None:
         "gave up",
         "too fast\nreally",
     )
+
+
+CUT = [
+    Block("assistant", {}, "I look.\n"),
+    Block("tool", {"id": "1", "name": "shell"}, "{}"),
+    Block("assistant", {}, "half"),
+    Block("reasoning", {}, "hm"),
+    Block("assistant", {}, " a reply"),
+    Block("error", {"kind": "stream_cut", "retry_s": "0.5"}, "broke off"),
+    Block("assistant", {}, "a reply"),
+]
+
+
+@given(st.lists(st.integers(0)), st.booleans())
+def test_a_reply_that_begins_again(cuts: list[int], whole: bool) -> None:
+    """Whole messages have nothing of the half; otherwise a line tells it from what counts."""
+    turn = [*CUT, Block("end", {"reason": "answered"})]
+    reply = Reply(whole=whole)
+    data = "".join(map(written, turn)).encode()
+    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    text = "".join(reply.feed(data[a:b]) for a, b in itertools.pairwise(places))
+    half = "half\n\n a reply\n[that was cut, and begins again]\n\n"
+    assert text == f"I look.\n\n{'' if whole else half}a reply"
+    assert reply.ok
+
+
+def test_a_reply_that_stays_a_half() -> None:
+    """What was said before an error that ended the turn is given."""
+    turn = [Block("assistant", {}, "half"), Block("error", {"kind": "auth"}, "no"), Block("end", {"reason": "failed"})]
+    assert Reply(whole=True).feed("".join(map(written, turn)).encode()) == "half"

@@ -25,6 +25,9 @@ from ninep.errors import NinepError
         ("session/one/agent/new", "name=x backend=nonesuch", "unknown backend: nonesuch"),
         ("session/one/agent/new", "name=x agent=nonesuch", "nonesuch"),
         ("session/one/agent/new", "colour=blue", "unknown key: colour"),
+        ("session/one/agent/new", "keep=maybe", "keep is yes or no: maybe"),
+        ("session/one/agent/new", "keep=no", "lives as long as its id is being read"),
+        ("session/one/agent/new", "keep=no prompt=x", "exclude one another"),
         ("session/none/agent/new", "name=x", "file does not exist"),
         ("session/one/ctl", "sing", "unknown command: sing"),
         ("session/one/agent/coder/ctl", "sing", "unknown command: sing"),
@@ -56,6 +59,18 @@ async def test_an_agent_answers_with_its_id(world: World) -> None:
     agent = answer.decode().strip()
     name = (await client.read(f"session/one/agent/{agent}/name")).decode().strip()
     assert await client.read(f"session/one/agent/{name}/id") == answer
+
+
+async def test_an_agent_that_goes_with_its_reader(world: World) -> None:
+    """With `keep=no` an agent is there until the file that gave its id is closed."""
+    client = await world.populated()
+    before = await client.read("session/one/agent/idx")
+    async with await client.open("session/one/agent/new", 2) as new:
+        await new.write(b"keep=no")
+        agent = (await new.read()).decode().strip()
+        await client.write(f"session/one/agent/{agent}/prompt", b"hello")
+        assert await client.read(f"session/one/agent/{agent}/wait") == b"idle\n"
+    assert await client.read("session/one/agent/idx") == before
 
 
 async def test_renaming(world: World) -> None:

@@ -73,7 +73,7 @@ ENTRIES: Final[Sequence[Entry[Session]]] = (
     Request(
         "new",
         0o660,
-        "Make an agent; with prompt= a sub-agent, whose reply is read.",
+        "Make an agent; with prompt= a sub-agent, whose reply is read; with keep=no it goes with the reader.",
         run=new.run,
         bare=new.bare,
     ),

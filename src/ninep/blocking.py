@@ -8,7 +8,7 @@ import _socket
 
 from ninep import _wire
 from ninep.dial import Unix, parse
-from ninep.errors import AUTHENTICATION_FAILED, NOT_FOUND, ConnectionLostError, NinepError, ProtocolError
+from ninep.errors import AUTHENTICATION_FAILED, NAME_TOO_LONG, NOT_FOUND, ConnectionLostError, NinepError, ProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class Connection:
         except NinepError:
             self._clunk(fid)
             raise
-        _, iounit = _wire.parse_opened(reply, 0, len(reply))
+        qid, iounit = _wire.parse_opened(reply, 0, len(reply))
         largest = self.msize - _wire.IO_HEADER_BYTES
-        return File(self, fid, min(iounit or largest, largest))
+        return File(self, fid, min(iounit or largest, largest), is_directory=bool(qid[0] & _wire.QTDIR))
 
     def stat(self, path: str) -> Stat:
         """The directory entry of `path`."""
@@ -201,14 +201,14 @@ class Connection:
         return _AUTH_FID
 
     def _walk(self, path: str) -> int:
-        """A new fid for `path`; empty elements count as none."""
-        names = [name for name in path.split("/") if name]
+        """A new fid for `path`; elements that are empty or `.` count as none."""
+        names = [name for name in path.split("/") if name and name != "."]
         self._fids = newfid = self._fids + 1
         fid = _ROOT_FID
         while True:
             step, names = names[: _wire.MAXWELEM], names[_wire.MAXWELEM :]
             try:
-                reply = self.request(_wire.pack_twalk(_TAG, fid, newfid, step), _wire.RWALK)
+                reply = self.request(self._twalk(fid, newfid, step), _wire.RWALK)
                 if len(_wire.parse_rwalk(reply, 0, len(reply))[0]) < len(step):
                     raise NinepError(NOT_FOUND)
             except NinepError:
@@ -218,6 +218,15 @@ class Connection:
             fid = newfid
             if not names:
                 return fid
+
+    def _twalk(self, fid: int, newfid: int, names: list[str]) -> bytes:
+        try:
+            message = _wire.pack_twalk(_TAG, fid, newfid, names)
+        except ValueError:
+            raise NinepError(NAME_TOO_LONG) from None
+        if len(message) > self.msize:
+            raise NinepError(NAME_TOO_LONG)
+        return message
 
     def _send(self, message: bytes) -> None:
         if self._trace:
@@ -272,9 +281,13 @@ class File:
     Iterating gives its pieces as they arrive, to the end of the file. As a context manager it is clunked at the end;
     after an interrupt, or an error in the middle of a write, the connection ends instead, so that no half of a message
     is taken for a whole one.
+
+    Attributes:
+        is_directory: whether reading gives directory entries.
     """
 
-    def __init__(self, connection: Connection, fid: int, iounit: int) -> None:
+    def __init__(self, connection: Connection, fid: int, iounit: int, *, is_directory: bool = False) -> None:
+        self.is_directory = is_directory
         self._connection = connection
         self._fid = fid
         self._iounit = iounit
@@ -307,12 +320,12 @@ class File:
         return data
 
     def write(self, data: bytes) -> None:
-        """Write all of `data`, in as many messages as it takes.
+        """Write all of `data`, in as many messages as it takes; nothing is written by one message without data.
 
         Raises:
             NinepError: in the server's words; `short write` when it took less than was sent.
         """
-        for at in range(0, len(data), self._iounit):
+        for at in range(0, len(data) or 1, self._iounit):
             piece = data[at : at + self._iounit]
             message = _wire.pack_twrite(_TAG, self._fid, self._write_offset, piece)
             reply = self._connection.request(message, _wire.RWRITE)

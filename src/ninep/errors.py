@@ -46,6 +46,7 @@ TOO_MANY_FIDS = "too many fids"
 TOO_MANY_REQUESTS = "too many requests outstanding"
 TOO_MANY_BYTES = "too many bytes outstanding"
 MESSAGE_TOO_LONG = "message too long"
+NAME_TOO_LONG = "file name too long"
 ANSWER_NOT_READ = "the answer has to be read: open for reading and writing"
 BEING_ANSWERED = "request is being answered"
 

@@ -211,6 +211,28 @@ def test_write_and_commit(served: Served) -> None:
     assert served.taken == [b"one message"]
 
 
+def test_an_empty_message(served: Served) -> None:
+    """Nothing, written on purpose, is a message; a commit of a file that was not written to takes none."""
+    with _open(served) as connection, connection.open("inbox", _wire.OWRITE) as file:
+        file.commit()
+        assert served.taken == []
+        file.write(b"")
+        file.commit()
+        assert served.taken == [b""]
+    served.until_idle()
+    assert served.taken == [b""]
+
+
+def test_names_too_long(served: Served) -> None:
+    """A name that no message can carry is refused before it is sent."""
+    with _open(served) as connection:
+        for path in ("x" * 70_000, "x" * 60_000 + "/" + "y" * 60_000, "hello/" + "x" * 70_000):
+            with pytest.raises(NinepError, match="file name too long"):
+                connection.stat(path)
+        assert connection.stat("./hello").name == "hello"
+        assert served.server.statistics().fids == 1
+
+
 def test_commit_tells_the_error(served: Served) -> None:
     """A message that the server does not take is an error of the commit."""
     with _open(served) as connection:

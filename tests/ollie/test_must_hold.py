@@ -125,6 +125,12 @@ def test_a_tool_server_that_is_killed(server: House) -> None:
     assert server.read(f"{AGENT}/chat").rstrip().endswith("done: again")
 
 
+@pytest.mark.parametrize(("path", "said"), [("session/new", "name missing"), (f"{AGENT}/prompt", "prompt is empty")])
+def test_nothing_written_is_no_success(server: House, path: str, said: str) -> None:
+    """Writing nothing at all where something is needed fails, and says what is missing."""
+    assert said in server.fails("ollie-9p", "write", path)
+
+
 class OnTcp:
     """A server on TCP with one agent, and a script that moves that agent by TCP."""
 

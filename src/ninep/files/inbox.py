@@ -26,16 +26,18 @@ class Inbox:
         limit_bytes: the longest message.
     """
 
-    __slots__ = ("_check", "_data", "_limit_bytes", "_place")
+    __slots__ = ("_begun", "_check", "_data", "_limit_bytes", "_place")
 
     def __init__(self, place: Place, check: Check[Any] | None, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
         self._place = place
         self._check = check
         self._limit_bytes = limit_bytes
         self._data = bytearray()
+        self._begun = False
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        """Whether there was a write; a message may be empty."""
+        return self._begun
 
     def add(self, data: bytes) -> int:
         """Take more of the message, or leave it as it was and refuse."""
@@ -45,12 +47,14 @@ class Inbox:
         if self._check is not None:
             self._check(self._place.obj, self._place.peer, bytes(self._data + data))
         self._data += data
+        self._begun = True
         return len(data)
 
     def pop(self) -> bytes:
         """The message; the next one begins."""
         data = bytes(self._data)
         self._data.clear()
+        self._begun = False
         return data
 
 
@@ -62,7 +66,7 @@ class Sink(Entry[T]):
         name: as served.
         mode: permission bits, 0o220 usually.
         about: one sentence.
-        take: `(obj, peer, data)`: the whole message, never empty.
+        take: `(obj, peer, data)`: the whole message; it is empty when a write without data is all there was.
         check: `(obj, peer, data so far)`: raises what can be refused at a write already.
     """
 

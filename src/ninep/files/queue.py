@@ -33,7 +33,7 @@ class Queue(Entry[T]):
         name: as served.
         mode: permission bits.
         about: one sentence.
-        put: `(obj, peer, data)`: append an entry, never empty; at commit or clunk.
+        put: `(obj, peer, data)`: append an entry; at commit or clunk.
         head: `(obj, peer)`: the oldest entry that nobody else is reading, or None.
         check: `(obj, peer, data so far)`: raises what can be refused at a write already.
     """

@@ -105,7 +105,7 @@ class Watch(Entry[T]):
         mode: permission bits.
         about: one sentence.
         watch: `(obj, peer)`: called at open; where this fid's sequence of changes starts.
-        take: `(obj, peer, data)`: what one fid writes, never empty; at commit, clunk, or after `pause_s`. Without it
+        take: `(obj, peer, data)`: what one fid writes; at commit, clunk, or after `pause_s`. Without it
             writes are refused.
         check: `(obj, peer, data so far)`: raises what can be refused at a write already.
         pause_s: take what was written also when the writer pauses for so many seconds; None does not.

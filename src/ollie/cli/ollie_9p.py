@@ -51,6 +51,7 @@ examples:
 """
 
 _PIECE_BYTES = 64 * 1024
+_SHOWN = 255  # characters of a path in a message
 _TRACED_BYTES = 256  # of data in a message that -v shows
 _FAILED, _MISUSED, _NO_READER = 1, 2, 141  # the last as a shell reports an end by SIGPIPE
 _VALUES = {"-a": "address", "-u": "uname", "-A": "aname"}
@@ -158,7 +159,8 @@ def _on_path(
     except ConnectionLostError:
         raise
     except NinepError as error:
-        return _complain(f"{path}: {error}{_remedy(path, str(error))}", _FAILED)
+        shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+        return _complain(f"{shown}: {error}{_remedy(path, str(error))}", _FAILED)
     return 0
 
 
@@ -230,11 +232,15 @@ def _ls(connection: Connection, path: str, options: _Options) -> None:
 
 def _read(connection: Connection, path: str, _options: _Options) -> None:
     with connection.open(path, _wire.OREAD) as file:
+        if file.is_directory:
+            raise NinepError(f"is a directory (list it with: ollie-9p ls {path})")
         _copy(file)
 
 
 def _write(connection: Connection, path: str, _options: _Options) -> None:
     with connection.open(path, _wire.OWRITE | _wire.OTRUNC) as file:
+        data = _input()
+        file.write(data)  # of no input, too: whether it may be empty is for the file to say
         while data := _input():
             file.write(data)
         file.commit()

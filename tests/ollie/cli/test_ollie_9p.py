@@ -79,8 +79,8 @@ class Served:
             self.taken.append(data)
 
         async def take(_obj: object, _peer: Peer, data: bytes) -> None:
-            if b"bad" in data:
-                raise NinepError("bad words")
+            if b"bad" in data or not data:
+                raise NinepError("bad words" if data else "no words")
             self.taken.append(data)
 
         async def command(_obj: object, _peer: Peer, text: str) -> str:
@@ -170,6 +170,8 @@ def run(environ: dict[str, str]) -> Run:
     [
         (["read", "hello"], "", "hello\n"),
         (["read", "/hello", "dir/x y"], "", "hello\nodd\n"),
+        (["read", "./hello", "dir/./x y"], "", "hello\nodd\n"),
+        (["ls", "."], "", "big\nctl\ndir\necho\nhang\nhello\ninbox\nslow\n"),
         (["read", "big"], "", "0123456789\n" * 100_000),
         (["read", "ctl"], "", "ping\n"),
         (["ls"], "", "big\nctl\ndir\necho\nhang\nhello\ninbox\nslow\n"),
@@ -239,6 +241,10 @@ def test_trace(served: Served, run: Run) -> None:
         (["write", "inbox"], "bad", "ollie-9p: inbox: bad words\n"),
         (["write", "ctl"], "pong", "ollie-9p: ctl: unknown command: pong\n"),
         (["rdwr", "ctl"], "pong", "ollie-9p: ctl: unknown command: pong\n"),
+        (["write", "inbox"], "", "ollie-9p: inbox: no words\n"),
+        (["read", "dir/"], "", "ollie-9p: dir/: is a directory (list it with: ollie-9p ls dir/)\n"),
+        (["read", "x" * 70_000], "", f"ollie-9p: {'x' * 255}...: file name too long\n"),
+        (["ls", f"{'x' * 60_000}/{'y' * 60_000}"], "", f"ollie-9p: {'x' * 255}...: file name too long\n"),
         (["read", "inbox"], "", "ollie-9p: inbox: permission denied\n"),
         (["write", "hello"], "x", "ollie-9p: hello: permission denied\n"),
         (

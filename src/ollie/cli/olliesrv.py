@@ -30,8 +30,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _start(options: argparse.Namespace) -> int:
     places = daemon.places(options.listen)
     pid = daemon.start(_serve_arguments(options, places), daemon.found_by(options.listen), _warn)
-    print(f"olliesrv is running on {places[0]} (pid {pid})")
-    return 0
+    print(f"olliesrv is running on {places[0]} (pid {pid})", flush=True)
+    return _mount(options.mount, str(places[0])) if options.mount is not None else 0
+
+
+def _mount(directory: str, address: str) -> int:
+    """Mount in the background. Returns in the process that serves the mount as well, when it ends."""
+    from ollie.cli.mount import Settings, mount  # noqa: PLC0415 - asyncio and all, which the others do without
+
+    settings = Settings(directory, address, uname=dial.user_name(), aname="", reconnect=True, verbose=False)
+    failed = mount(settings, foreground=False)
+    if failed:
+        _complain(f"nothing is mounted: {'; '.join(failed.splitlines())}")
+    return 1 if failed else 0
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -87,13 +98,15 @@ def _parser() -> argparse.ArgumentParser:
             action="append",
             default=[],
             metavar="ADDRESS",
-            help="also listen on tcp!host!port or unix!/path (repeatable); a unix one takes the place of the default "
-            "socket, and its directory must be private to you (mode 0700)",
+            help="tcp!host!port: listen there as well as on the default socket; unix!/path: listen there instead, in a "
+            "directory that is private to you (mode 0700); repeatable",
         )
         command.add_argument("--yolo", action="store_true", help="run tools without Landlock and seccomp")
         command.add_argument(
             "--no-auth", action="store_true", help="let TCP clients in without the secret, with the rights of the group"
         )
+        if name == "start":
+            command.add_argument("--mount", metavar="DIR", help="then mount the name space there, as `ollie-9p mount`")
         command.add_argument("--ready-fd", type=int, default=None, help=argparse.SUPPRESS)
     for name, about in (
         ("stop", "end the server and wait until it is gone"),

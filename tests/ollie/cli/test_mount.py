@@ -37,6 +37,22 @@ def test_in_the_background(served: House) -> None:
     assert served.ok("ls", "m") == ""
 
 
+def test_with_the_start_of_the_server(served: House) -> None:
+    """`olliesrv start --mount` mounts when the server answers, in a process that is none of the server's."""
+    served.ok("olliesrv", "stop")
+    pid = served.ok("olliesrv", "start", "--mount", "m").rpartition("(pid ")[2].rstrip(")\n")
+    assert "backends" in served.ok("ls", "m")
+    assert served.sh(f"cat /proc/{pid}/task/*/children").split() == []
+    assert served.ok("ollie-9p", "umount", "m") == ""
+    served.ok("olliesrv", "stop")
+    done = served.run("olliesrv", "start", "--mount", "nowhere")
+    assert done.returncode == 1
+    assert done.stdout.startswith("olliesrv is running on ")
+    assert done.stderr.startswith("olliesrv: nothing is mounted: ")
+    assert done.stderr.count("\n") == 1
+    assert served.run("olliesrv", "status").returncode == 0
+
+
 def test_a_conversation(served: House) -> None:
     """The files of a session, an agent and a turn, by echo and cat."""
     served.ok("ollie-9p", "mount", "m")

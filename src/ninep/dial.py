@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SOCKET_PATH_BYTES = 107
+"""The longest path of a socket, by unix(7)."""
+
 _FORMS = "unix!/path, tcp!host!port or tcp!host:port"
 
 
@@ -75,7 +78,8 @@ def parse(address: str) -> Unix | Tcp:
     """The endpoint that a dial string names.
 
     Raises:
-        AddressError: `not an address: …`, `no path in address: …`, `no host in address: …`, `bad port in address: …`.
+        AddressError: `not an address: …`, `no path in address: …`, `no host in address: …`, `bad port in address: …`,
+            `socket path is too long: …`.
     """
     if "\0" in address:
         raise AddressError(f"not an address: {address!r} contains a NUL")
@@ -85,6 +89,11 @@ def parse(address: str) -> Unix | Tcp:
     if net == "unix":
         if not rest:
             raise AddressError(f"no path in address: {address!r}; use unix!/path")
+        if len(os.fsencode(rest)) > SOCKET_PATH_BYTES:
+            raise AddressError(
+                f"socket path is too long: {rest} (at most {SOCKET_PATH_BYTES} bytes); use a shorter one, "
+                "or set NAMESPACE to a shorter directory"
+            )
         return Unix(rest)
     return _parse_tcp(address, rest)
 

@@ -112,3 +112,11 @@ def test_namespace_dir_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     assert dial.namespace_dir() == "/tmp/ns.none.:0"
     assert dial.user_name() == "none"
+
+
+def test_the_longest_socket() -> None:
+    """A path that no socket can have is no address; the limit is in bytes."""
+    assert dial.parse("unix!/" + "x" * 106) == dial.Unix("/" + "x" * 106)
+    for path in ("/" + "x" * 107, "/" + "é" * 54):
+        with pytest.raises(dial.AddressError, match=r"socket path is too long: .* \(at most 107 bytes\)"):
+            dial.parse(f"unix!{path}")

@@ -1,6 +1,7 @@
 """The server: listens, accepts, and serves one tree to all its connections."""
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -219,6 +220,7 @@ def _unix_socket(path: str) -> socket.socket:
     try:
         if Path(path).is_socket() and _is_stale(path):
             Path(path).unlink()
+        os.fchmod(sock.fileno(), 0o600)  # what is bound has the mode of the socket, without a moment of another one
         sock.bind(path)
     except BaseException:
         sock.close()

@@ -52,7 +52,7 @@ def _parse(address: str) -> dial.Unix | dial.Tcp:
     place = dial.parse(address)
     if isinstance(place, dial.Tcp):
         return place
-    return dial.Unix(os.path.abspath(place.path))  # noqa: PTH100  pathlib is an import that nothing else here needs
+    return dial.parse(f"unix!{os.path.abspath(place.path)}")  # noqa: PTH100  pathlib is an import that nothing else here needs
 
 
 def running(place: dial.Unix) -> int | None:

@@ -24,7 +24,7 @@ from ollie.olliesrv.places import scratch_base, sweep_scratch
 from ollie.olliesrv.profiles import Profiles
 from ollie.olliesrv.services import Services
 from ollie.olliesrv.sessions import Sessions
-from ollie.olliesrv.toolclient import Settings, ToolServer, forget_others, socket_path, sockets
+from ollie.olliesrv.toolclient import Settings, ToolServer, forget_others, socket_path, socket_path_in, sockets
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
@@ -83,12 +83,14 @@ class Ollie:
             profiles: the ways of working; the built-in ones when not given.
 
         Raises:
+            AddressError: the directory of the socket has too long a path for those of tool servers.
             BackendError: the backend that is asked for does not exist or cannot be used.
             PathError: one of Ollie's directories cannot be used.
             StoreError: the store is used by another server, which the text names, or cannot be used.
         """
         place = dial.parse(address)
         directory = str(Path(place.path).parent) if isinstance(place, dial.Unix) else dial.namespace_dir()
+        dial.parse(f"unix!{socket_path_in(directory, '')}")  # tool servers have to find room there, too
         tools = Settings(
             sockets=paths.private_directory(directory),
             secrets=f"{paths.data_path()}/secrets",

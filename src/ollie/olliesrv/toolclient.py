@@ -455,4 +455,9 @@ def _secret_path(settings: Settings, session: str) -> str:
 
 def socket_path(settings: Settings, session: str) -> str:
     """The socket of a session's tool server; short, for a path of a socket has at most 107 bytes."""
-    return f"{settings.sockets}/toolsrv.{session[-12:]}"
+    return socket_path_in(settings.sockets, session)
+
+
+def socket_path_in(directory: str, session: str) -> str:
+    """As `socket_path`; they all are of one length."""
+    return f"{directory}/toolsrv.{session[-12:]:0>12}"

@@ -263,3 +263,26 @@ def test_relative_places(house: House) -> None:
     house.ok("olliesrv", "start", "--listen", "unix!run/ollie", OLLIE_DATA_PATH="data")
     assert house.ok("ollie-9p", "-a", "unix!run/ollie", "read", "backends")
     assert (house.work / "data/logs/olliesrv.log").exists()
+
+
+def test_only_its_user_may_use_its_files(house: House) -> None:
+    """Its sockets and logs are its user's alone, also where others may look into their directory."""
+    started(house)
+    house.write("session/new", "name=one")
+    house.write("session/one/agent/new", f"name=coder cwd={house.work}")
+    house.write("session/one/agent/coder/prompt", "hello")
+    house.read("session/one/agent/coder/wait")
+    logs = house.home / ".local/share/ollie/logs"
+    files = [*house.socket.parent.iterdir(), *logs.iterdir()]
+    assert {"ollie", "olliesrv.log", "toolsrv.log"} <= {path.name for path in files}
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.parametrize("length", [90, 120])
+def test_a_directory_too_long_for_sockets(house: House, length: int) -> None:
+    """One line tells the limit and what to do; room is needed for the sockets of tool servers as well."""
+    directory = str(house.path / "n").ljust(length, "n")
+    said = house.fails("olliesrv", "start", NAMESPACE=directory)
+    assert "socket path is too long" in said
+    assert "at most 107 bytes" in said
+    assert "NAMESPACE" in said

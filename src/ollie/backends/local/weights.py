@@ -4,6 +4,8 @@ How they get into the cache is `fetch.py`'s.
 """
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +13,7 @@ from typing import NamedTuple
 from ollie.protocol.paths import cache_path
 from ollie.protocol.words import reason
 
-FETCH = "python -m ollie.backends.local.fetch"
+_FETCH = "-m ollie.backends.local.fetch"
 _MAGIC = b"GGUF"
 
 
@@ -88,5 +90,8 @@ def locate(path: str | None = None, environ: Mapping[str, str] = os.environ) -> 
         return file
     file = cached(QWEN, environ)
     if not file.is_file():
-        raise WeightsError(f"no model file; to fetch it (1.1 GB), run: {FETCH}; or set OLLIE_MODEL_PATH to a GGUF file")
+        raise WeightsError(
+            f"no model file; to fetch it (1.1 GB), run: {shlex.quote(sys.executable)} {_FETCH}; "
+            "or set OLLIE_MODEL_PATH to a GGUF file"
+        )
     return file

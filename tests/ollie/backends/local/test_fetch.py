@@ -341,9 +341,7 @@ def test_the_command_says_what_to_do_offline(tmp_path: Path) -> None:
 def test_weights_are_the_configured_ones_or_the_cached_ones(tmp_path: Path) -> None:
     """The argument comes before the variable, the variable before the cache; each failure says what to do."""
     env = environment(tmp_path)
-    with pytest.raises(
-        WeightsError, match=r"no model file; .* run: python -m ollie.backends.local.fetch; or set OLLIE"
-    ):
+    with pytest.raises(WeightsError, match=r"no model file; .* run: /\S+ -m ollie.backends.local.fetch; or set OLLIE"):
         locate(None, env)
     first, second = tmp_path / "1.gguf", tmp_path / "2.gguf"
     for file in (first, second):

@@ -191,7 +191,7 @@ def _signature(tool: ToolSpec) -> str:
     properties = offered(tool.input_schema)["properties"]
     required = tool.input_schema.get("required", ())
     arguments = (f"{name}{'' if name in required else '?'}: {_type(schema)}" for name, schema in properties.items())
-    return f"{tool.name}({', '.join(arguments)}): {_summary(tool.description)}"
+    return f"{tool.name}({', '.join(arguments)}): {_first_sentence(tool.description)}"
 
 
 def _type(schema: Any) -> str:
@@ -203,9 +203,9 @@ def _type(schema: Any) -> str:
     return " | ".join(kind) if isinstance(kind, list) else str(kind)
 
 
-def _summary(description: str, limit: int = 160) -> str:
-    """A description up to an "e.g.", which such a model takes for the thing itself, or to its first line's end."""
-    return re.split(r"\n|,? e\.g\.", description.strip(), maxsplit=1)[0].rstrip(".")[:limit] + "."
+def _first_sentence(description: str, limit: int = 160) -> str:
+    """What a description begins with, up to an "e.g.": such a model takes the example for the thing."""
+    return re.split(r"\.\s|\n|,? e\.g\.", description.strip(), maxsplit=1)[0].rstrip(".")[:limit] + "."
 
 
 # Examples

@@ -26,7 +26,7 @@ def schema(*names: str) -> dict[str, object]:
     return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
 
 
-SHELL = ToolSpec("shell", "Run a shell command. Get its output, e.g. of ls. Nothing else.", schema("cmd"))
+SHELL = ToolSpec("shell", "Run a shell command, e.g. ls. Nothing else.", schema("cmd"))
 GREP = ToolSpec("grep", "Search files.\nAnd more.", schema("pattern"))
 
 
@@ -49,9 +49,9 @@ def tail(shown: Prompt) -> list[tuple[str, str]]:
 
 
 def test_a_tool_is_a_line() -> None:
-    """Its arguments with their types, and its description up to an example or the end of its first line."""
+    """Its arguments with their types, and the first sentence of its description without the example."""
     rules = show(User("x")).messages[0]["content"]
-    assert "\nshell(cmd: string): Run a shell command. Get its output.\n" in rules
+    assert "\nshell(cmd: string): Run a shell command.\n" in rules
     assert rules.endswith("\ngrep(pattern: string): Search files.")
 
 

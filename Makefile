@@ -1,7 +1,7 @@
 # Each target sets up what it needs: `make run` and `make test` work in a fresh clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench crash fuzz clean
+.PHONY: help run test check bench crash fuzz interop clean
 B := .venv/bin
 export PROMPT
 N ?= 200
@@ -35,6 +35,10 @@ bench: ## measure; the results are discussed in docs/benchmarks.md
 crash: ## kill servers at random moments and look whether what was answered survives (N=200 times, SEED=…)
 	@scripts/setup test
 	$(B)/python tests/ollie/crash.py $(N) $(SEED)
+
+interop: ## test other people's 9P clients, Linux in a virtual machine among them
+	@scripts/setup interop
+	$(B)/python -m pytest -q tests/interop tests/interop/linux_v9fs.py
 
 fuzz: N = 100000
 fuzz: ## feed a server with bytes made to break it (N=100000 inputs)

@@ -142,7 +142,7 @@ class Place:
             raise NinepError(errors.IS_DIRECTORY)
         self.permit(_WANT[mode & 3] | (WANT_WRITE if mode & _wire.OTRUNC else 0))
         if mode & _wire.ORCLOSE:
-            raise NinepError(errors.REMOVE_PROHIBITED)
+            raise NinepError(errors.PERMISSION_DENIED)
         if self.node.children is not None:
             return DirFile(self)
         return self.node.entry.open(self, mode, iounit)
@@ -215,7 +215,7 @@ class Place:
         self.check()
         each = self.node.each
         if each is None or each.entry.create is None or not perm & _wire.DMDIR:  # type: ignore[attr-defined]  # an Each
-            raise NinepError(errors.CREATE_PROHIBITED)
+            raise NinepError(errors.PERMISSION_DENIED)
         if perm & ~(_wire.DMDIR | 0o777) or mode & ~3:  # exclusive use, append only, or remove on close
             raise NinepError(errors.ILLEGAL_MODE)
         if mode not in {_wire.OREAD, _wire.OEXEC}:
@@ -242,7 +242,7 @@ class Place:
         self.check()
         entry = self.node.entry
         if not isinstance(entry, Each) or entry.remove is None or self.parent is None:
-            raise NinepError(errors.REMOVE_PROHIBITED)
+            raise NinepError(errors.PERMISSION_DENIED)
         self.permit(WANT_REMOVE)
         removing: Awaitable[None] = entry.remove(self.parent.obj, self.peer, self.obj)
         return removing

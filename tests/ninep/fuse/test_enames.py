@@ -23,8 +23,6 @@ from ninep.fuse.enames import errno_of
         ("cwd is not a directory: /etc/passwd", errno.ENOTDIR),
         ("is a directory", errno.EISDIR),
         ("wstat prohibited", errno.EPERM),
-        ("create prohibited", errno.EPERM),
-        ("remove prohibited", errno.EPERM),
         ("unknown command: dance", errno.EINVAL),
         ("unknown fid", errno.EBADF),
         ("bad name: a/b", errno.EINVAL),

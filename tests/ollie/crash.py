@@ -182,7 +182,7 @@ async def prompting(client: Client, agent: Agent, ledger: Ledger, rng: random.Ra
     """Prompts one after the other, or several at once; sometimes waits for the end of all turns."""
     while True:
         for _ in range(rng.choice((1, 1, 1, 3))):
-            prompt = f"{rng.choice(KINDS)} {agent.name.known} {len(agent.asked)}"
+            prompt = f"{rng.choice(KINDS)} {agent.id} {len(agent.asked)}"
             agent.asked.append(prompt)
             await client.write(f"{agent.path}/prompt", prompt.encode())
             agent.answered.append(prompt)

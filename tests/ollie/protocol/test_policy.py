@@ -105,13 +105,13 @@ def test_errors(content: object, error: str) -> None:
     assert str(raised.value).startswith(error)
 
 
-VALUES = {"CWD": "/work/here", "HOME": "/home/me", "TMPDIR": "/tmp/mine"}
+VALUES = {"CWD": "/proj/here", "HOME": "/home/me", "TMPDIR": "/tmp/mine"}
 
 
 @pytest.mark.parametrize(
     ("path", "expanded"),
     [
-        ("{CWD}", "/work/here"),
+        ("{CWD}", "/proj/here"),
         ("{HOME}/.x/../y/", "/home/me/y"),
         ("~/x", "/home/me/x"),
         ("~", "/home/me"),
@@ -192,14 +192,14 @@ def test_environment() -> None:
 @pytest.mark.parametrize("name", ["default", "strict"])
 def test_shipped(name: str, tmp_path: Path) -> None:
     """The shipped policies can be read and expanded; each allows the working directory and not the home directory."""
-    policy = expand(policy_files.load(name, str(tmp_path)), placeholders("/work", "/tmp", {"HOME": "/home/me"}))
+    policy = expand(policy_files.load(name, str(tmp_path)), placeholders("/proj", "/tmp", {"HOME": "/home/me"}))
     assert policy.name == name
-    assert why(policy, "/work/file", "write") is None
+    assert why(policy, "/proj/file", "write") is None
     assert why(policy, "/home/me/.ssh/id_ed25519", "read")
     assert why(policy, "/usr/bin/git", "execute") is None
     assert why(policy, "/dev/null", "write") is None
     assert (why(policy, "host", "connect") is None) == (name == "default")
-    assert (why(policy, "/work/a.out", "execute") is None) == (name == "default")
+    assert (why(policy, "/proj/a.out", "execute") is None) == (name == "default")
 
 
 def test_files_of_the_user_go_first(tmp_path: Path) -> None:

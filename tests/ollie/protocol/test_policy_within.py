@@ -10,7 +10,7 @@ from ollie.protocol.policy import Advanced, Filesystem, General, Limits, Network
 from ollie.protocol.within import RIGHTS, rights_at, tighten, within
 
 BASE = Policy(
-    filesystem=Filesystem(ro=("/etc",), rox=("/usr",), rw=("/work",), rwx=("/work/build",)),
+    filesystem=Filesystem(ro=("/etc",), rox=("/usr",), rw=("/proj",), rwx=("/proj/build",)),
     network=Network(enabled=True),
     env=("A", "B=1"),
     limits=Limits(memory=100, processes=10),
@@ -34,11 +34,11 @@ def files(**paths: tuple[str, ...]) -> Policy:
         (files(ro=("/usr/lib",)), True),
         (files(rox=("/etc",)), False),
         (files(rw=("/usr",)), False),
-        (files(rw=("/work/deep/below",)), True),
-        (files(rox=("/work",)), False),
-        (files(rwx=("/work",)), False),
-        (files(rwx=("/work/build/x",)), True),
-        (files(ro=("/work", "/usr"), rox=("/work/build",)), True),
+        (files(rw=("/proj/deep/below",)), True),
+        (files(rox=("/proj",)), False),
+        (files(rwx=("/proj",)), False),
+        (files(rwx=("/proj/build/x",)), True),
+        (files(ro=("/proj", "/usr"), rox=("/proj/build",)), True),
         # the rest
         (replace(BASE, network=Network(enabled=False)), True),
         (replace(BASE, network=Network(enabled=True, unix_sockets=True)), False),

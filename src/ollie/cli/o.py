@@ -16,8 +16,8 @@ from ninep.blocking import Connection
 from ninep.errors import ConnectionLostError, NinepError
 from ollie.cli import approvals, reach
 from ollie.cli.reply import Reply
-from ollie.olliesrv.daemon import DaemonError
-from ollie.olliesrv.records import format_record
+from ollie.olliesrv.pairs import format_record
+from ollie.olliesrv.process.daemon import DaemonError
 from ollie.protocol.paths import PathError
 from ollie.protocol.words import reason
 

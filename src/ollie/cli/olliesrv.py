@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from ninep import dial
-from ollie.olliesrv import daemon
+from ollie.olliesrv.process import daemon
 from ollie.protocol.paths import PathError
 
 _NOT_RUNNING = 3  # what `systemctl status` answers, too

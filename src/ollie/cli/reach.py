@@ -5,7 +5,7 @@ import os
 from ninep import dial
 from ninep.blocking import Connection
 from ollie.cli import secret
-from ollie.olliesrv import daemon
+from ollie.olliesrv.process import daemon
 from ollie.protocol import broker
 from ollie.protocol.words import reason
 

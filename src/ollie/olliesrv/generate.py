@@ -12,9 +12,10 @@ from ollie.backends.interface import PARAMETERS, Backend, stream
 from ollie.engine import retry
 from ollie.engine.limits import Limits
 from ollie.engine.messages import BackendError, Request, TextDelta, User
-from ollie.olliesrv import choice, prompts
 from ollie.olliesrv.errors import RefusedError, unknown
-from ollie.olliesrv.services import Services
+from ollie.olliesrv.settings import choice
+from ollie.olliesrv.settings.services import Services
+from ollie.olliesrv.turns import prompts
 
 _KEYS = ("prompt", "system", "model", "backend", *PARAMETERS)
 

@@ -20,13 +20,15 @@ from ninep import dial
 from ninep.errors import NinepError
 from ninep.server import Server
 from ollie.engine.messages import BackendError
-from ollie.olliesrv import config, ns, secret
-from ollie.olliesrv.adopted import Adopted
-from ollie.olliesrv.attach import Door
-from ollie.olliesrv.daemon import already_running
-from ollie.olliesrv.lock import Lock, LockedError, lock_path
+from ollie.olliesrv import ns
+from ollie.olliesrv.door.attach import Door
 from ollie.olliesrv.ns import errors
+from ollie.olliesrv.process import secret
+from ollie.olliesrv.process.adopted import Adopted
+from ollie.olliesrv.process.daemon import already_running
+from ollie.olliesrv.process.lock import Lock, LockedError, lock_path
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.settings import config
 from ollie.protocol.paths import PathError, private_directory
 from ollie.protocol.words import located, reason
 from ollie.sandbox.syscalls import become_subreaper

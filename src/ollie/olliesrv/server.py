@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 
 from ninep import dial
 from ollie.backends.registry import Backends
-from ollie.olliesrv import generate, toolproc
-from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.approvals import Approvals
-from ollie.olliesrv.commands import Command, dispatch, listing
-from ollie.olliesrv.config import Config
+from ollie.olliesrv import generate
 from ollie.olliesrv.errors import denied
-from ollie.olliesrv.lease import lease
-from ollie.olliesrv.lock import Lock
 from ollie.olliesrv.lost import LostErrors
 from ollie.olliesrv.models import Models
-from ollie.olliesrv.places import scratch_base, sweep_scratch
-from ollie.olliesrv.profiles import Profiles
-from ollie.olliesrv.services import Services
-from ollie.olliesrv.sessions import Sessions
-from ollie.olliesrv.toolclient import Settings, ToolServer, forget_others, socket_path, socket_path_in, sockets
+from ollie.olliesrv.process.lease import lease
+from ollie.olliesrv.process.lock import Lock
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.commands import Command, dispatch, listing
+from ollie.olliesrv.sessions.sessions import Sessions
+from ollie.olliesrv.settings.config import Config
+from ollie.olliesrv.settings.directories import scratch_base, sweep_scratch
+from ollie.olliesrv.settings.profiles import Profiles
+from ollie.olliesrv.settings.services import Services
+from ollie.olliesrv.toolserver import life
+from ollie.olliesrv.toolserver.approvals import Approvals
+from ollie.olliesrv.toolserver.client import Settings, ToolServer, forget_others, socket_path, socket_path_in, sockets
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
@@ -32,7 +33,7 @@ from ollie.store.interface import StoreError
 from ollie.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from ollie.olliesrv.session import Session
+    from ollie.olliesrv.sessions.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -172,7 +173,7 @@ class Ollie:
         settings = self.services.tools
         ids = {socket_path(settings, session): session for session in self.sessions.ids()}
         for path in sockets(settings):
-            found = toolproc.listener(path)
+            found = life.listener(path)
             if found is None:
                 continue
             if path in ids:
@@ -182,7 +183,7 @@ class Ollie:
                     session.later(session.toolsrv.catch_up())
             else:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
-                await toolproc.end(found, self.config.cancel_s)
+                await life.end(found, self.config.cancel_s)
         forget_others(settings, self.sessions.ids())
 
     # Its root files.

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ollie.backends.registry import Backends
-from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.config import Config
-from ollie.olliesrv.profiles import Profile, Profiles
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.settings.config import Config
+from ollie.olliesrv.settings.profiles import Profile, Profiles
 from ollie.protocol import paths
 from ollie.store.sqlite import SqliteStore
 

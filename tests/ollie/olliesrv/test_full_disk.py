@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ninep.errors import NinepError
-from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.states import State
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.turns.states import State
 from ollie.store import writer
 
 sys.path.append(str(Path(__file__).parent.parent / "store"))

@@ -17,9 +17,9 @@ from ollie.engine.cut import NOTE
 from ollie.engine.events import Streamed
 from ollie.engine.history import problem
 from ollie.engine.messages import Message, ReasoningDelta, TextDelta
-from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.states import State
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.turns.states import State
 from ollie.protocol import paths
 
 Make = Callable[..., Any]

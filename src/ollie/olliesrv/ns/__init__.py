@@ -8,7 +8,7 @@ from typing import Final
 
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Entry, Tree
-from ollie.olliesrv import access
+from ollie.olliesrv.door import access
 from ollie.olliesrv.ns import aliases, bypass, errors, session
 from ollie.olliesrv.ns import help as reference
 from ollie.olliesrv.server import Ollie

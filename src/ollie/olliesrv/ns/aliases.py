@@ -1,6 +1,6 @@
 """`aliases`: what path each id stands for; for an agent, in its own session only."""
 
-from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 
 

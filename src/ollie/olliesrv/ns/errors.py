@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from ninep.errors import NinepError
 from ninep.tree import Peer
-from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninep.tree import Dir, Each, Entry
-from ollie.olliesrv import control, server, session_control
-from ollie.olliesrv.commands import Command
+from ollie.olliesrv import server
+from ollie.olliesrv.sessions import control, session_control
+from ollie.olliesrv.sessions.commands import Command
 
 # The control files, and what may be written to them.
 CONTROLS: Sequence[tuple[str, Sequence[Command[Any]]]] = (

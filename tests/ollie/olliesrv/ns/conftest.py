@@ -12,8 +12,8 @@ from ninep.client import Client
 from ninep.server import AfidConversation, Conn, Server
 from ninep.tree import Role
 from ollie.olliesrv import ns
+from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.ns import errors
-from ollie.olliesrv.peer import OlliePeer
 
 sys.path.append(str(Path(__file__).parent))
 

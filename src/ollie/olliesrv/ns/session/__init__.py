@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Each, Entry
+from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.ns.session import agent, idx, name, new, toolsrv
-from ollie.olliesrv.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.sessions.session import Session
 
 
 async def _find(ollie: Ollie, peer: OlliePeer, name: str) -> Session | None:

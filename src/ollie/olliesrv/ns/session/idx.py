@@ -1,6 +1,6 @@
 """`session/idx`: a line for each session; for an agent, for its own only."""
 
-from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 
 

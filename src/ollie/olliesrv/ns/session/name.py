@@ -1,8 +1,8 @@
 """`session/{session}/name` and `session/{session}/agent/{agent}/name`: the name in the path; a write renames."""
 
-from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.peer import OlliePeer
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.session import Session
 
 
 async def rename(it: Session | Agent, peer: OlliePeer, text: str) -> str:

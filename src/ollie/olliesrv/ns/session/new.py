@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 
-from ollie.olliesrv.peer import OlliePeer
-from ollie.olliesrv.records import parse_record
+from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.pairs import parse_record
 from ollie.olliesrv.server import Ollie
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.sessions.session import Session
 
 
 async def run(ollie: Ollie, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:

@@ -5,10 +5,10 @@ from typing import Final
 
 from ninep.files import Control, Level, Log, Request, Sink, StoredText, Text, Watch
 from ninep.tree import Dir, Each, Entry
-from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.ns.session import name
 from ollie.olliesrv.ns.session.agent import new, proc
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.session import Session
 
 # The files of one agent: `session/{session}/agent/{agent}/`.
 AGENT: Final[Sequence[Entry[Agent]]] = (

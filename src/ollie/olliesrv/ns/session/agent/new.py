@@ -7,9 +7,9 @@ detached.
 
 from collections.abc import AsyncIterator
 
-from ollie.olliesrv.peer import OlliePeer
-from ollie.olliesrv.records import parse_record
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.pairs import parse_record
+from ollie.olliesrv.sessions.session import Session
 
 
 def run(session: Session, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:

@@ -10,8 +10,8 @@ from typing import Final
 from ninep.files import Control, Dir, Sink, Text
 from ninep.tree import Entry
 from ollie.olliesrv.ns.session.toolsrv import files, proc
-from ollie.olliesrv.relay import Relay
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.sessions.session import Session
+from ollie.olliesrv.toolserver.relay import Relay
 
 _BYPASS: Final[Sequence[Entry[Session]]] = (
     Relay("pending", 0o400, "Requests to run without the sandbox.", of=files.counterpart("bypass/pending")),

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from ollie.olliesrv.peer import OlliePeer
-from ollie.olliesrv.relay import Counterpart
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.sessions.session import Session
+from ollie.olliesrv.toolserver.relay import Counterpart
 
 
 def aname(peer: OlliePeer) -> str:

@@ -5,11 +5,11 @@ from typing import Final
 
 from ninep.files import Control, Each, Text
 from ninep.tree import Entry
-from ollie.olliesrv import processes
-from ollie.olliesrv.agents import Agent
 from ollie.olliesrv.ns.session.agent.proc import top
-from ollie.olliesrv.processes import Process
-from ollie.olliesrv.relay import RelayLevel, RelayLog
+from ollie.olliesrv.sessions import processes
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.processes import Process
+from ollie.olliesrv.toolserver.relay import RelayLevel, RelayLog
 
 # The files of one run; also of `session/{session}/toolsrv/proc/{pid}/`.
 PROCESS: Final[Sequence[Entry[Process]]] = (

@@ -1,8 +1,8 @@
 """`session/{session}/agent/{agent}/proc/top`: a table of the agent's processes, for people."""
 
-from ollie.olliesrv import processes
-from ollie.olliesrv.agents import Agent
-from ollie.olliesrv.peer import OlliePeer
+from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.sessions import processes
+from ollie.olliesrv.sessions.agent import Agent
 
 
 async def render(agent: Agent, _peer: OlliePeer) -> bytes:

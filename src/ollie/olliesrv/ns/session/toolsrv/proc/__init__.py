@@ -5,12 +5,12 @@ from typing import Final
 
 from ninep.files import Control, Each, Request
 from ninep.tree import Entry
-from ollie.olliesrv import processes
 from ollie.olliesrv.ns.session.agent.proc import PROCESS
 from ollie.olliesrv.ns.session.toolsrv import files
 from ollie.olliesrv.ns.session.toolsrv.proc import new, new_bg
-from ollie.olliesrv.relay import Relay
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.sessions import processes
+from ollie.olliesrv.sessions.session import Session
+from ollie.olliesrv.toolserver.relay import Relay
 
 ENTRIES: Final[Sequence[Entry[Session]]] = (
     Control(

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-from ollie.olliesrv import requests
-from ollie.olliesrv.peer import OlliePeer
-from ollie.olliesrv.session import Session
+from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.sessions import requests
+from ollie.olliesrv.sessions.session import Session
 
 
 def run(session: Session, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:

@@ -1,0 +1,77 @@
+"""Requests to a tool server that come through the name space: whose they are is decided here, never by who writes them.
+
+What an agent asks for is run as if its model had called it: with its sandbox, in a directory within its bound. The
+owner says for which agent of the session it is.
+"""
+
+import os
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from ollie.olliesrv.errors import RefusedError, denied
+from ollie.olliesrv.settings.directories import unmoved
+from ollie.protocol import payload
+from ollie.protocol.within import covers
+
+if TYPE_CHECKING:
+    from ollie.olliesrv.sessions.agent import Agent
+    from ollie.olliesrv.sessions.session import Session
+
+_OURS = ("token", "agent", "agent.sandbox", "session", "cwd")
+
+
+async def run(session: "Session", path: str, data: bytes, *, by: "Agent | None") -> AsyncGenerator[bytes, None]:
+    """Write a payload to a request file of the tool server; the answer, in pieces as it comes.
+
+    Raises:
+        RefusedError: the payload cannot be read, or names no agent of the session; no tool server runs.
+        NinepError: what the tool server says.
+    """
+    agent, request = _request(session, data, by)
+    async with session.toolsrv.visit(agent.id) as client:
+        async for piece in client.rdwr_stream(path, request):
+            yield piece
+
+
+async def start(session: "Session", path: str, data: bytes, *, by: "Agent | None") -> None:
+    """Write a payload that nobody reads the answer to; the same errors."""
+    agent, request = _request(session, data, by)
+    async with session.toolsrv.visit(agent.id) as client:
+        await client.write(path, request)
+
+
+def _request(session: "Session", data: bytes, by: "Agent | None") -> tuple["Agent", bytes]:
+    """Whose a request is, and its payload."""
+    try:
+        fields = payload.parse(data)
+    except payload.PayloadError as error:
+        raise RefusedError(str(error)) from None
+    agent = by or _named(session, fields.get("agent", ""))
+    outfit = agent.outfit
+    kept = {key: value for key, value in fields.items() if key not in _OURS}
+    ours = {"agent": agent.id, "session": session.id, "cwd": _directory(agent, fields.get("cwd", ""), by)}
+    if outfit.sandbox:
+        ours["agent.sandbox"] = outfit.sandbox
+    try:
+        return agent, payload.format({**kept, **ours})
+    except payload.PayloadError as error:
+        raise RefusedError(str(error)) from None
+
+
+def _named(session: "Session", name: str) -> "Agent":
+    if not name:
+        raise RefusedError("payload names no agent: agent=NAME")
+    agent = session.find_agent(name)
+    if agent is None:
+        raise RefusedError(f"no such agent: {name}")
+    return agent
+
+
+def _directory(agent: "Agent", wanted: str, by: "Agent | None") -> str:
+    """Where it runs: what is asked for, from the agent's own directory; for an agent within its bound."""
+    if not unmoved(agent.cwd):
+        raise RefusedError(f"cwd is not what it was any more: {agent.cwd}")
+    directory = os.path.realpath(os.path.join(agent.cwd, wanted))  # noqa: PTH118  paths are text here, and may be anything
+    if by is not None and not covers(agent.ceiling.directory, directory):
+        raise denied()
+    return directory

@@ -1,0 +1,366 @@
+"""A session: agents that belong together, with one tool server and one pause for all of them."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from ollie.olliesrv.errors import RefusedError, denied, gone
+from ollie.olliesrv.sessions import ids, subagents
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.commands import dispatch, listing
+from ollie.olliesrv.sessions.session_control import COMMANDS
+from ollie.olliesrv.settings.ceilings import covers
+from ollie.olliesrv.settings.directories import Scratch, working_directory
+from ollie.olliesrv.settings.outfit import Outfit
+from ollie.olliesrv.settings.services import Services
+from ollie.olliesrv.toolserver.client import ToolServer
+from ollie.olliesrv.toolserver.following import Ended
+from ollie.protocol import paths, payload
+from ollie.store.interface import AgentRow, Seq, SessionRow, StoreError
+
+if TYPE_CHECKING:
+    from ollie.olliesrv.sessions.sessions import Sessions
+
+_T = TypeVar("_T")
+
+
+class Session:
+    """A session.
+
+    Args:
+        row: the session as it is stored.
+        agents: its agents as they are stored; what belongs to them is in memory.
+        sessions: where it is found.
+        services: what the server has.
+    """
+
+    AGENT_KEYS = ("name", "cwd", "agent", "model", "backend", "keep", "prompt")
+
+    def __init__(self, row: SessionRow, agents: Sequence[AgentRow], sessions: "Sessions", services: Services) -> None:
+        self.alive = True
+        self.row = row
+        self._sessions = sessions
+        self._services = services
+        self._store = services.store
+        self._scratch = Scratch(services.scratch, row.id)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.toolsrv = ToolServer(row.id, self.directory, services.tools, self._completed, services.asked.add)
+        self._agents: dict[str, Agent] = {}
+        self._names: dict[str, Agent] = {}
+        for agent in agents:
+            self._add(Agent(agent, self, services))
+            if self._scratch.is_at(agent.cwd):
+                self._scratch.path()  # it was empty, or lost with all that was temporary
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was killed."""
+        return not self.alive
+
+    @property
+    def number(self) -> int:
+        """Its object number."""
+        return self.row.number
+
+    @property
+    def id(self) -> str:
+        """Its id, a UUIDv7."""
+        return self.row.id
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.row.name
+
+    @property
+    def cwd(self) -> str:
+        """The working directory of agents that name none, resolved; empty when it has none."""
+        return self.row.cwd
+
+    @property
+    def paused(self) -> bool:
+        """Whether its agents hold their queues."""
+        return self.row.paused
+
+    def directory(self) -> str:
+        """Its working directory, or else its scratch directory, made when first asked for."""
+        return self.cwd or self._scratch.path()
+
+    # Its agents.
+
+    def find_agent(self, key: str) -> Agent | None:
+        """The agent of a name or an id."""
+        return self._names.get(key) or self._agents.get(key)
+
+    def agent_names(self) -> Iterable[tuple[str, Agent]]:
+        """Its agents with their names, in order of creation."""
+        return [(agent.name, agent) for agent in self._agents.values()]
+
+    def agents(self) -> list[Agent]:
+        """Its agents, in order of creation."""
+        return list(self._agents.values())
+
+    def make_agent(self, fields: Mapping[str, str], *, by: Agent | None, temporary: bool = False) -> tuple[Agent, Seq]:
+        """Make an agent; it is stored when the change is whose number is given.
+
+        Args:
+            fields: `name cwd agent model backend`, all optional; others are not looked at.
+            temporary: it lives as long as the request that makes it, and does not outlive the server.
+            by: who asks. What an agent makes has at most its own bound, and works in its directory unless told.
+
+        Raises:
+            RefusedError: `agent exists: …`, a bad name, directory, profile, model or backend; `permission denied`.
+        """
+        self._permit_agent(by)
+        if len(self._agents) >= self._services.config.max_agents:
+            raise RefusedError(f"session has {len(self._agents)} agents already (max_agents): {self.name}")
+        number = self._store.next_number()
+        base = AgentRow(
+            id=ids.new_id(),
+            number=number,
+            session=self.id,
+            name=self._free_name(fields.get("name", ""), fields.get("agent", ""), number),
+            cwd=by.cwd if by is not None else "",
+            profile=self._services.config.profile,
+            settings=_inherited(by),
+            ceiling=b"",
+            parent=by.id if by is not None else "",
+            temporary=temporary,
+            created_at=time.time(),
+        )
+        row = self._dressed(base, fields, by)
+        seq = self._store.put_agent(row)
+        agent = Agent(row, self, self._services)
+        self._add(agent)
+        return agent, seq
+
+    async def create_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
+        """Make an agent; it is stored when this returns."""
+        agent, seq = self.make_agent(fields, by=by)
+        await self.stored(seq)
+        return agent
+
+    async def stored(self, seq: Seq) -> None:
+        """Return when a change is durable."""
+        await self._store.stored(seq)
+
+    def new_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> AsyncGenerator[bytes, None]:
+        """`agent/new` written and then read: the id of a new agent, or the reply of a sub-agent."""
+        return subagents.request(self, fields, by=by)
+
+    async def start_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
+        """`agent/new` written only: makes the agent, and with a prompt runs it detached."""
+        return await subagents.detached(self, fields, by=by)
+
+    def rename_agent(self, agent: Agent, name: str) -> None:
+        """Find an agent under another name from now on."""
+        if self._names.get(name) is agent:
+            return
+        self._free_name(name, "", 0)
+        del self._names[agent.name]
+        self._names[name] = agent
+
+    def forget_agent(self, agent: Agent) -> None:
+        """An agent was killed."""
+        del self._agents[agent.id]
+        del self._names[agent.name]
+
+    def later(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Do something to its end, whoever waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # What is done to it.
+
+    async def command(self, text: str, *, by: Agent | None) -> str:
+        """Carry out one command of `ctl`; its response, which ends in a newline unless it is empty."""
+        self._permit(by)
+        return await dispatch(COMMANDS, self, text, by)
+
+    async def rename(self, name: str, *, by: Agent | None) -> None:
+        """Give it another name; durable when this returns."""
+        self._permit(by)
+        self._sessions.check_free(name, self)
+        await self._store.stored(self._change(replace(self.row, name=name)))
+
+    async def pause(self, *, paused: bool, by: Agent | None) -> None:
+        """Hold the queues of its agents, or let them go on; turns that run are not touched."""
+        self._permit(by)
+        seq = self._change(replace(self.row, paused=paused))
+        for agent in self.agents():
+            if paused:
+                agent.runner.advance()
+            else:
+                agent.runner.let_go()
+        await self._store.stored(seq)
+
+    async def save(self, *, by: Agent | None) -> None:
+        """Return when everything so far is durable."""
+        self._permit(by)
+        await self._store.stored(self._store.put_session(self.row))
+
+    async def invalidate(self, *, by: Agent | None) -> None:
+        """Have its tool server read the tools again."""
+        self._permit(by)
+        await self.toolsrv.invalidate()
+
+    async def kill(self, *, by: Agent | None) -> None:
+        """Remove it with its agents and its tool server. When this returns nothing of it is alive."""
+        self._permit(by)
+        self.alive = False
+        await asyncio.shield(self.later(self._kill()))
+
+    async def close(self) -> None:
+        """The server ends: end what runs, forget nothing."""
+        await asyncio.gather(*(agent.close() for agent in self.agents()))
+        await self.toolsrv.close()
+        self._scratch.release()
+
+    async def _kill(self) -> None:
+        self._sessions.forget(self)
+        # Where the store cannot write now, the session goes all the same, and whoever asked is told in the end.
+        await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()), return_exceptions=True)
+        await self.toolsrv.close()
+        await asyncio.to_thread(self.toolsrv.forget_all)
+        await asyncio.to_thread(self._scratch.remove)
+        await self._store.stored(self._store.drop_session(self.id))
+
+    async def _completed(self, ended: Ended) -> None:
+        """Something that an agent ran in the background has ended."""
+        agent = self.find_agent(ended.agent)
+        if agent is not None and agent.id == ended.agent and agent.alive:
+            await agent.completed(ended.key, ended.message)
+
+    def _change(self, row: SessionRow) -> Seq:
+        self.row = row
+        return self._sessions.put(row)
+
+    # After a restart.
+
+    async def recover(self) -> None:
+        """Close what an earlier server was in the middle of when it ended. Nothing is begun again."""
+        for agent in self.agents():
+            if self._store.busy(agent.id):
+                await agent.runner.recover()
+        for agent in self.agents():
+            if agent.row.temporary:
+                await self._orphaned(agent)
+
+    def let_go(self) -> None:
+        """Let the queues that come from the store go on."""
+        for agent in self.agents():
+            agent.runner.let_go()
+
+    async def _orphaned(self, agent: Agent) -> None:
+        """Remove an agent whose request was lost with the server; what it had said is told to who had asked for it."""
+        words = await agent.runner.last_words()
+        by = self.find_agent(agent.row.parent)
+        if by is not None and words:
+            await by.runner.engine()  # the chat goes on behind what is written
+            subagents.tell(by, agent, words)
+        with contextlib.suppress(StoreError):  # then it is done later
+            await agent.kill(by=None)
+
+    # What its files show.
+
+    def env_text(self) -> bytes:
+        """The environment of the session, `NAME=value` a line."""
+        values = {
+            "OLLIE_SESSION_ID": self.id,
+            "OLLIE_ADDRESS": self._services.address,
+            "OLLIE_CFG_PATH": paths.config_path(),
+            "OLLIE_DATA_PATH": paths.data_path(),
+            "OLLIE_CACHE_PATH": paths.cache_path(),
+            **{f"OLLIE_{kind.upper()}_PATH": os.pathsep.join(paths.search_path(kind)) for kind in _KINDS},
+        }
+        return payload.format(values)
+
+    def paused_text(self) -> bytes:
+        """`true` or `false`."""
+        return b"true\n" if self.paused else b"false\n"
+
+    def id_text(self) -> bytes:
+        """Its id with a newline."""
+        return f"{self.id}\n".encode()
+
+    def name_text(self) -> bytes:
+        """Its name with a newline."""
+        return f"{self.name}\n".encode()
+
+    def commands_text(self) -> bytes:
+        """A line for each command of `ctl`."""
+        return listing(COMMANDS).encode()
+
+    def agent_index_text(self) -> bytes:
+        """A line for each agent: id, name, state, profile, backend, model, cwd."""
+        return b"".join(_index_line(agent) for agent in self.agents())
+
+    # Making an agent.
+
+    def _add(self, agent: Agent) -> None:
+        self._agents[agent.id] = agent
+        self._names[agent.name] = agent
+
+    def _free_name(self, name: str, profile: str, number: int) -> str:
+        """A name that is allowed and free; made from the profile and the number when none is given."""
+        if not name:
+            stem = f"{profile or self._services.config.profile}-{number}"
+            return stem if stem not in self._names else ids.new_id()[-12:]
+        if ids.check_name(name) in self._names:
+            raise RefusedError(f"agent exists: {name}")
+        return name
+
+    def _dressed(self, base: AgentRow, fields: Mapping[str, str], by: Agent | None) -> AgentRow:
+        """The row of a new agent with its settings and its bound."""
+        outfit = Outfit(base, self._services)
+        pairs = {key: fields[key] for key in ("agent", "backend", "model") if fields.get(key)}
+        cwd = fields.get("cwd") or base.cwd or self.directory()
+        try:
+            directory = working_directory(cwd, self._services.private)
+        except RefusedError:
+            if by is not None:
+                raise denied() from None  # of directories outside its bound an agent learns nothing
+            raise
+        row = replace(outfit.changed(pairs).row, cwd=directory)
+        bounded = Outfit(row, self._services).bounded()
+        if by is not None and not covers(by.ceiling, bounded.ceiling):
+            raise denied()
+        return bounded.row
+
+    def _permit(self, by: Agent | None) -> None:
+        """Only the owner commands a session."""
+        if not self.alive:
+            raise gone()
+        if by is not None:
+            raise denied()
+
+    def _permit_agent(self, by: Agent | None) -> None:
+        """Its own agents may make others in it."""
+        if not self.alive:
+            raise gone()
+        if by is not None and (by.session is not self or not by.alive):
+            raise denied()
+
+
+_KINDS = ("tools", "agents", "skills")
+
+
+def _inherited(by: Agent | None) -> dict[str, Any]:
+    """The settings that bind what an agent makes as they bind itself."""
+    if by is None:
+        return {}
+    kept = {key: by.row.settings[key] for key in ("sandbox",) if key in by.row.settings}
+    return {**kept, **({"max_cost_usd": by.ceiling.max_cost_usd} if by.ceiling.max_cost_usd else {})}
+
+
+def _index_line(agent: Agent) -> bytes:
+    outfit = agent.outfit
+    words = (agent.id, agent.name, agent.state, agent.row.profile, outfit.backend_name, outfit.model, agent.cwd)
+    return ("\t".join(words) + "\n").encode()

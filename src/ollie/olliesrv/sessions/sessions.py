@@ -1,0 +1,209 @@
+"""The sessions of a server: a row each, and an object for those that somebody uses.
+
+A session becomes an object when somebody walks to it, and there is one object of it at a time, as whoever holds one
+sees it change. It is held by everything that uses it: an open fid, a turn, a waiting reader, a tool server that lives.
+Besides, those that were used last are kept. When nothing holds it any more, the store lets go of what belongs to it.
+"""
+
+import asyncio
+import logging
+import time
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+
+from ollie.olliesrv.errors import RefusedError, denied
+from ollie.olliesrv.sessions import ids
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.session import Session
+from ollie.olliesrv.settings.directories import working_directory
+from ollie.olliesrv.settings.services import Services
+from ollie.store.interface import Seq, SessionRow, StoreError
+
+_log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """The sessions of a server.
+
+    Args:
+        services: what the server has.
+    """
+
+    NEW_KEYS = ("name", "remote", "cwd")
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store = services.store
+        self._rows: dict[str, SessionRow] = {}
+        self._names: dict[str, str] = {}
+        self._live: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+        self._recent: OrderedDict[str, Session] = OrderedDict()
+        self._opening: dict[str, asyncio.Task[Session]] = {}
+
+    async def load(self) -> None:
+        """Learn which sessions there are; once, before anything else."""
+        for row in await self._store.sessions():
+            self._rows[row.id] = row
+            self._names[row.name] = row.id
+
+    # Finding them.
+
+    async def find(self, key: str) -> Session | None:
+        """The session of a name or an id.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        row = self._rows.get(self._names.get(key, key))
+        if row is None:
+            return None
+        session = self._live.get(row.id)
+        if session is None:
+            session = await asyncio.shield(self._opening.get(row.id) or self._open(row.id))
+        self._used(session)
+        return session
+
+    def names(self) -> Iterable[tuple[str, SessionRow]]:
+        """The sessions with their names, in order of creation; enough of each to list it."""
+        return [(row.name, row) for row in self._rows.values()]
+
+    def ids(self) -> Iterable[str]:
+        """The ids of all sessions, in order of creation."""
+        return list(self._rows)
+
+    def live(self) -> list[Session]:
+        """The sessions that are in memory, in order of creation."""
+        return sorted(self._live.values(), key=lambda session: session.number)
+
+    def agent(self, agent_id: str) -> Agent | None:
+        """The agent of an id, in whatever session that is in memory."""
+        found = (session.find_agent(agent_id) for session in self.live())
+        return next((agent for agent in found if agent is not None and agent.id == agent_id), None)
+
+    async def unfinished(self) -> list[Session]:
+        """The sessions in which something was cut, which is closed now, or waits; none that cannot be read."""
+        sessions = []
+        for session_id in await self._store.unfinished():
+            try:
+                session = await self.find(session_id)
+            except StoreError as error:
+                _log.error("session %s: %s", self._rows[session_id].name, error)
+            else:
+                assert session is not None
+                sessions.append(session)
+        return sessions
+
+    # Changing them.
+
+    async def create(self, *, name: str = "", remote: str = "", cwd: str = "", by: Agent | None) -> Session:
+        """Make a session; it is stored when this returns. The owner's alone.
+
+        Raises:
+            RefusedError: `name missing`, `session exists: …`, a bad name or directory.
+        """
+        if by is not None:
+            raise denied()
+        if remote:
+            raise RefusedError(f"remote sessions are not built yet: {remote}")
+        if not name:
+            raise RefusedError("name missing: name=X [cwd=Z]")
+        self.check_free(name)
+        directory = working_directory(cwd, self._services.private) if cwd else ""
+        row = SessionRow(
+            id=ids.new_id(), number=self._store.next_number(), name=name, cwd=directory, created_at=time.time()
+        )
+        seq = self.put(row)
+        session = Session(row, (), self, self._services)
+        self._add(session)
+        self._used(session)
+        await self._store.stored(seq)
+        return session
+
+    def put(self, row: SessionRow) -> Seq:
+        """Note what is new of a session."""
+        old = self._rows.get(row.id)
+        if old is not None:
+            del self._names[old.name]
+        self._rows[row.id] = row
+        self._names[row.name] = row.id
+        return self._store.put_session(row)
+
+    def check_free(self, name: str, session: Session | None = None) -> None:
+        """Raise `session exists: …` when a name is taken by another session, and when it is no name."""
+        if self._names.get(ids.check_name(name)) not in {None, session.id if session else None}:
+            raise RefusedError(f"session exists: {name}")
+
+    def forget(self, session: Session) -> None:
+        """A session was killed."""
+        del self._names[self._rows.pop(session.id).name]
+        del self._live[session.id]
+        self._recent.pop(session.id, None)
+
+    # Lists of all of them.
+
+    async def index_text(self) -> bytes:
+        """A line for each session: id, name, how many agents, paused, remote, cwd."""
+        counts = Counter(member.session for member in await self._store.members())
+        agents = {**counts, **{session.id: len(session.agents()) for session in self.live()}}
+        lines = (
+            (row.id, row.name, str(agents.get(row.id, 0)), str(row.paused).lower(), "", row.cwd)
+            for row in self._rows.values()
+        )
+        return "".join("\t".join(line) + "\n" for line in lines).encode()
+
+    async def aliases_text(self) -> bytes:
+        """A line `id<tab>path` for each session and agent."""
+        agents: dict[str, list[tuple[str, str]]] = {}
+        for member in await self._store.members():
+            agents.setdefault(member.session, []).append((member.id, member.name))
+        agents |= {session.id: [(agent.id, agent.name) for agent in session.agents()] for session in self.live()}
+        lines = []
+        for row in self._rows.values():
+            path = f"session/{row.name}"
+            lines.append(f"{row.id}\t{path}\n")
+            lines.extend(f"{agent}\t{path}/agent/{name}\n" for agent, name in agents.get(row.id, ()))
+        return "".join(lines).encode()
+
+    # In memory.
+
+    def _open(self, session_id: str) -> asyncio.Task[Session]:
+        task = asyncio.get_running_loop().create_task(self._opened(session_id))
+        self._opening[session_id] = task
+        task.add_done_callback(lambda _: self._opening.pop(session_id))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        return task
+
+    async def _opened(self, session_id: str) -> Session:
+        try:
+            agents = await self._store.open_session(session_id)
+            session = Session(self._rows[session_id], agents, self, self._services)
+            await session.recover()
+        except BaseException:
+            self._store.release_session(session_id)
+            raise
+        self._add(session)
+        return session
+
+    def _add(self, session: Session) -> None:
+        self._live[session.id] = session
+        loop = asyncio.get_running_loop()
+        weakref.finalize(session, _call_soon, loop, self._collected, session.id).atexit = False
+
+    def _collected(self, session_id: str) -> None:
+        """An object is gone; another of the same session may have been made since."""
+        if session_id not in self._live and session_id not in self._opening:
+            self._store.release_session(session_id)
+
+    def _used(self, session: Session) -> None:
+        """Keep it for a while; not that which was used longest ago."""
+        self._recent[session.id] = session
+        self._recent.move_to_end(session.id)
+        while len(self._recent) > self._services.config.open_sessions:
+            self._recent.popitem(last=False)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[str], None], session_id: str) -> None:
+    """Call something in the loop; objects are collected in whatever thread runs then."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback, session_id)

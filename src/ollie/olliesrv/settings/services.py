@@ -1,0 +1,37 @@
+"""What the objects of a server share."""
+
+from dataclasses import dataclass, field
+
+from ollie.backends.registry import Backends
+from ollie.olliesrv.settings.config import Config
+from ollie.olliesrv.settings.profiles import Profiles
+from ollie.olliesrv.toolserver.approvals import Asked
+from ollie.olliesrv.toolserver.client import Settings
+from ollie.store.interface import Store
+
+
+@dataclass
+class Services:
+    """What the objects of a server share.
+
+    Args:
+        config: the configuration.
+        store: what must survive.
+        backends: the providers of models.
+        profiles: the ways of working.
+        tools: how tool servers are run.
+        address: the dial string by which clients reach the server.
+        scratch: the directory of the sessions' scratch directories.
+        private: Ollie's own directories, where no agent may work.
+        asked: counts what asks for approval.
+    """
+
+    config: Config
+    store: Store
+    backends: Backends
+    profiles: Profiles
+    tools: Settings
+    address: str
+    scratch: str
+    private: tuple[str, ...]
+    asked: Asked = field(default_factory=Asked)

@@ -1,0 +1,402 @@
+"""What runs the turns of one agent: its queue, its engine, and what its engine needs.
+
+A turn begins in two steps. What it needs is made ready first: the history is read, and the tool server is there and has
+the agent's tools. Then, in one step of the loop, the prompt leaves the queue and enters the history, so that it
+is always in one of the two. While the first step lasts the agent counts as running, and a stop is kept for the turn.
+
+While nothing runs there is no task, no timer and no connection.
+
+A queue that comes from the store is held until somebody lets it go: the server when it begins and `resume` is `queue`,
+else the next prompt, or the session's command `resume`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from ninep.errors import NinepError
+from ollie.backends.interface import Backend
+from ollie.engine import cut
+from ollie.engine import events as ev
+from ollie.engine.messages import Message, ToolCall, ToolSpec
+from ollie.engine.records import Ended, Prompted, Record
+from ollie.engine.turn import State as Engine
+from ollie.olliesrv.errors import RefusedError, gone
+from ollie.olliesrv.settings.directories import unmoved
+from ollie.olliesrv.settings.outfit import Outfit
+from ollie.olliesrv.settings.services import Services
+from ollie.olliesrv.toolserver.client import Call, ToolServer
+from ollie.olliesrv.turns import stats
+from ollie.olliesrv.turns.chat import Transcript, history
+from ollie.olliesrv.turns.driver import Turns
+from ollie.olliesrv.turns.plan import Plan
+from ollie.olliesrv.turns.states import State, state_of
+from ollie.protocol.result import ToolResult
+from ollie.store.interface import Seq, StoreError
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_COMPLETED = 256  # keys of messages that are remembered; a tool server repeats only what it was not told to forget
+_STORE_FIRST_S = 1.0
+_STORE_LONGEST_S = 30.0
+
+
+class Host(Protocol):
+    """What a runner needs to know of its session."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether queues are held."""
+        ...
+
+    @property
+    def toolsrv(self) -> ToolServer:
+        """Where its tools run."""
+        ...
+
+
+class Runner:
+    """Runs the turns of one agent.
+
+    Args:
+        agent: the id of the agent.
+        outfit: gives what the agent works with now.
+        transcript: where what happens is written.
+        plan: its plan.
+        host: its session.
+        services: what the server has.
+        announce: told the state whenever it may have changed.
+    """
+
+    def __init__(  # noqa: PLR0917  each is one thing it needs, and one place makes it
+        self,
+        agent: str,
+        outfit: Callable[[], Outfit],
+        transcript: Transcript,
+        plan: Plan,
+        host: Host,
+        services: Services,
+        announce: Callable[[State], None],
+    ) -> None:
+        self.queued = len(services.store.queue(agent))
+        self._held = self.queued > 0
+        self.counts = stats.decode(services.store.stats(agent))
+        self._agent = agent
+        self._outfit = outfit
+        self._transcript = transcript
+        self._plan = plan
+        self._host = host
+        self._services = services
+        self._store = services.store
+        self._announce = announce
+        self._turns: Turns | None = None
+        self._loading = asyncio.Lock()
+        self._specs: tuple[ToolSpec, ...] = ()
+        self._fetching: asyncio.Task[None] | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self._problem = ""
+        self._trouble = ""
+        self._stop_note = ""
+        self._closing = False
+        self._holding = False
+        self._ends: list[asyncio.Future[ev.TurnEnded]] = []
+
+    # Its queue.
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs, or is being made ready."""
+        return self._preparing is not None or (self._turns is not None and not self._turns.idle)
+
+    @property
+    def state(self) -> State:
+        """The state of the agent."""
+        queued = self.queued > 0 and not self._held and not self._closing
+        return state_of(turn=self.busy, queued=queued, paused=self._host.paused)
+
+    @property
+    def activity(self) -> str:
+        """What it is doing, for people; empty for nothing."""
+        if self._preparing is not None:
+            return self._trouble or "starting"
+        if self._turns is None:
+            return ""
+        if self.busy and self._host.toolsrv.asks(self._agent):
+            return "waiting for approval"
+        return self._turns.trouble or self._turns.state.activity
+
+    def enqueue(self, text: str) -> Seq:
+        """Add a prompt to the queue, and begin its turn if it may run now."""
+        seq = self._store.enqueue(self._agent, text)
+        self.queued += 1
+        self.let_go()
+        return seq
+
+    def complete(self, key: str, message: str) -> Seq:
+        """Add a message to the queue, unless one with this key was added before; a queue that is held stays held."""
+        if key not in self.counts.completed:
+            self.counts = replace(self.counts, completed=(*self.counts.completed, key)[-_COMPLETED:])
+            self._store.enqueue(self._agent, message)
+            self.queued += 1
+        # In one step of the loop with the entry, so that the store has both or neither.
+        seq = self._store.put_stats(self._agent, stats.encode(self.counts))
+        self.advance()
+        return seq
+
+    def let_go(self) -> None:
+        """Let a queue from the store go on."""
+        self._held = False
+        self.advance()
+
+    def advance(self) -> None:
+        """Begin the next turn if there is one that may run now, and announce the state."""
+        if self.queued and not self._held and not self._host.paused and not self._closing and not self.busy:
+            self._stop_note = ""
+            self._preparing = _task(self._prepare())
+        self._changed()
+
+    def turn_end(self) -> "asyncio.Future[ev.TurnEnded]":
+        """How the turn that runs, or else the next one, ends; `file does not exist` when the agent is killed first."""
+        future = asyncio.get_running_loop().create_future()
+        self._ends.append(future)
+        return future
+
+    async def _prepare(self) -> None:
+        """Make ready what a turn needs, and begin it."""
+        self._fetching = _task(self._fetch())
+        if self._stop_note:
+            self._fetching.cancel()
+        try:
+            turns = await self._engine_at_last()
+            await asyncio.wait({self._fetching})
+            self._problem = _problem(self._fetching)
+        finally:
+            self._fetching.cancel()
+            self._fetching = self._preparing = None
+        waiting = self._store.queue(self._agent)
+        if waiting:
+            self._begin(turns, waiting[0].entry, waiting[0].text)
+        self._changed()
+
+    async def _engine_at_last(self) -> Turns:
+        """Its engine; a store that cannot be read is asked again."""
+        wait_s = _STORE_FIRST_S
+        while True:
+            try:
+                turns = await self.engine()
+            except StoreError as error:
+                self._trouble = str(error)
+            else:
+                self._trouble = ""
+                return turns
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _STORE_LONGEST_S)
+
+    async def _fetch(self) -> None:
+        tools = self._outfit().tools
+        if tools:
+            self._specs = await self._host.toolsrv.specs(self._agent, tools)
+
+    def _begin(self, turns: Turns, entry: int, text: str) -> None:
+        """Take a prompt from the queue into the history; the turn that follows runs by itself."""
+        try:
+            setup = self._outfit().setup(self._specs)
+        except RefusedError as error:
+            self._problem = str(error)
+            setup = ev.Setup("")
+        self._store.dequeue(self._agent, entry)
+        self.queued -= 1
+        turns.feed(ev.Configure(setup), ev.Prompt(text), *([ev.Stop(self._stop_note)] if self._stop_note else []))
+
+    def _changed(self) -> None:
+        """Announce the state; the tool server is held while it is `running`."""
+        state = self.state
+        running = state is State.RUNNING
+        if running is not self._holding:
+            self._holding = running
+            (self._host.toolsrv.hold if running else self._host.toolsrv.release)()
+        self._announce(state)
+
+    async def engine(self) -> Turns:
+        """Its engine; made when it is first needed, with the history as it is stored."""
+        async with self._loading:
+            if self._turns is None:
+                past = await self._past()
+                await self._transcript.resume()
+                totals = self.counts.totals
+                self._turns = Turns(Engine(ev.Setup(""), past, self._plan.text, totals, turn=totals.turns), self)
+        return self._turns
+
+    async def _past(self) -> tuple[Message, ...]:
+        return history(await self._store.records(self._agent))
+
+    async def recover(self) -> None:
+        """Close the turn that an earlier server was in the middle of when it ended."""
+        past = await self._past()
+        said = await self._transcript.resume_cut(past)
+        self._transcript.append(cut.close(past, said, self.counts.totals.turns, self.counts.cost_last_turn_usd))
+        self._store.set_busy(self._agent, busy=False)
+
+    async def last_words(self) -> str:
+        """What its model said last."""
+        return cut.last_words(await self._past())
+
+    # What its turns need (`turns.Hands`).
+
+    def backend(self) -> Backend:
+        """The backend to ask."""
+        if self._problem:
+            raise RefusedError(self._problem)
+        return self._outfit().backend()
+
+    def append(self, records: Sequence[Record]) -> Seq:
+        """Write records to the chat and the history, and count."""
+        assert self._turns is not None
+        counts = self.counts
+        for record in records:
+            if isinstance(record, Prompted):
+                counts = replace(counts, turn_chat_offset=self._transcript.length)
+            if isinstance(record, Prompted | Ended):
+                self._store.set_busy(self._agent, busy=isinstance(record, Prompted))
+        seq = self._transcript.append(records)
+        state = self._turns.state
+        counts = replace(counts, totals=state.totals, cost_last_turn_usd=state.turn_cost_usd)
+        if counts != self.counts:
+            self.counts = counts
+            seq = self._store.put_stats(self._agent, stats.encode(counts))
+        return seq
+
+    async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
+        """Return when everything up to this change is durable."""
+        await self._store.stored(seq, trouble)
+
+    async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a tool; then look whether the tools have changed by it."""
+        outfit = self._outfit()
+        cwd = outfit.row.cwd
+        if not unmoved(cwd):
+            raise RefusedError(f"cwd is not what it was any more: {cwd}")
+        result = await self._host.toolsrv.call(Call(self._agent, call.name, arguments, cwd, outfit.sandbox))
+        specs = await self._host.toolsrv.revised(self._agent)
+        if specs is not None:
+            self._specs = specs
+            self.reconfigure()
+        return result
+
+    def write_plan(self, text: str) -> Seq:
+        """The model wrote its plan."""
+        return self._plan.replace(text)
+
+    def clear_history(self) -> Seq:
+        """Forget the stored history."""
+        return self._store.clear_records(self._agent)
+
+    def turn_ended(self, ended: ev.TurnEnded) -> None:
+        """Tell those who wait for the end of this turn."""
+        ends, self._ends = self._ends, []
+        for future in ends:
+            if not future.done():
+                future.set_result(ended)
+
+    def state_changed(self) -> None:
+        """A turn began, or is over: perhaps the next one can begin."""
+        self.advance()
+
+    # What is done to it.
+
+    def reconfigure(self) -> None:
+        """Settings have changed: from the next request on they count."""
+        if self._turns is not None:
+            with contextlib.suppress(RefusedError):  # the next turn says what is wrong
+                self._turns.feed(ev.Configure(self._outfit().setup(self._specs)))
+
+    def set_plan(self, text: str) -> None:
+        """The plan was written by somebody else than the model."""
+        if self._turns is not None:
+            self._turns.feed(ev.SetPlan(text))
+
+    async def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that the agent has, those that the engine answers included; starts the tool server if need be."""
+        self._host.toolsrv.hold()
+        try:
+            await self._fetch()
+        finally:
+            self._host.toolsrv.release()
+        return self._outfit().setup(self._specs).tools
+
+    async def stop(self, note: str) -> bool:
+        """Interrupt the turn that runs; whether there was one. When this returns nothing of it is alive."""
+        if not self.busy:
+            return False
+        over = self.turn_end()
+        work = self._turns.tasks if self._turns else ()
+        if self._preparing is not None:
+            self._stop_note = note
+            if self._fetching is not None:
+                self._fetching.cancel()
+        elif self._turns is not None:
+            self._turns.feed(ev.Stop(note))
+        config = self._services.config
+        if not (await asyncio.wait({over}, timeout=config.stop_s + config.close_s))[0]:
+            raise RefusedError(f"the turn does not end: {self.activity}")
+        over.exception()  # it was killed meanwhile, if there is one
+        if work:
+            await asyncio.wait(work, timeout=config.close_s)
+        return True
+
+    async def clear(self) -> bool:
+        """Forget the history; False when a turn runs."""
+        turns = await self.engine()
+        if self.busy:
+            return False
+        turns.feed(ev.Clear())
+        await self._store.stored(turns.last)
+        return True
+
+    async def close(self) -> None:
+        """End all work, whatever it is, and let go of the tool server. Nothing begins afterwards."""
+        self._closing = True
+        work = [task for task in (self._fetching, self._preparing) if task is not None]
+        for task in work:
+            task.cancel()
+        if work:
+            await asyncio.wait(work)
+        self._fetching = self._preparing = None
+        if self._turns is not None:
+            await self._turns.close(self._services.config.cancel_s + self._services.config.close_s)
+        for future in self._ends:
+            if not future.done():
+                future.set_exception(gone())
+        self._ends.clear()
+        if self._holding:
+            self._holding = False
+            self._host.toolsrv.release()
+
+    async def shut(self, note: str) -> None:
+        """End the turn that runs as a stop does, begin none, and then end all work."""
+        self._closing = True
+        with contextlib.suppress(TimeoutError, NinepError):
+            async with asyncio.timeout(self._services.config.close_s):
+                await self.stop(note)
+        await self.close()
+
+
+def _problem(task: asyncio.Task[None]) -> str:
+    """Why a turn cannot ask its model, from how the preparation ended; empty when it can, or was stopped."""
+    if task.cancelled():
+        return ""
+    error = task.exception()
+    if error is None:
+        return ""
+    if not isinstance(error, NinepError):
+        _log.error("a turn could not be made ready", exc_info=error)
+        return "internal error, see the server's log"
+    return str(error)
+
+
+def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+    return asyncio.get_running_loop().create_task(work)

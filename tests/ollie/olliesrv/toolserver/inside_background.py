@@ -1,0 +1,194 @@
+"""Runs in the background and what asks for approval, seen by agents: run in a PID namespace of its own."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ollie.olliesrv.sessions.agent import Agent
+
+SCRIPT = """
+turns:
+  - match: "^<system-proc-complete"
+    replies: [{text: "told: {prompt}"}]
+  - match: "^background "
+    replies:
+      - calls: [{name: shell, arguments: {cmd: "{prompt}", background: true}}]
+      - text: "it said: {result}"
+  - match: "^bypass "
+    replies:
+      - calls: [{name: shell, arguments: {cmd: "{prompt}", bypass: true}}]
+      - text: "it said: {result}"
+"""
+# What a prompt begins with is no command, and must not be one.
+NOTHING = "background () {{ {}; }}; background"
+
+
+async def make(serve: Callable[..., Any], place: Path, **config: Any) -> Agent:
+    ollie = await serve(SCRIPT, tools=("shell",), **config)
+    session = await ollie.sessions.create(name="s", by=None)
+    agent: Agent = await session.start_agent({"name": "a", "cwd": str(place / "work")}, by=None)
+    return agent
+
+
+async def chat(agent: Agent, words: str) -> str:
+    """Its chat, once the words are in it and it is idle."""
+    seen = ""
+    while words not in seen:
+        await asyncio.sleep(0.01)
+        await agent.wait_state()
+        seen = (await agent.chat.read(0, 1 << 20)).decode()
+    return seen
+
+
+def go(place: Path) -> None:
+    """Let go on what waits in the background."""
+    (place / "work/go").touch()
+
+
+async def appears(path: Path) -> None:
+    while not path.exists():  # noqa: ASYNC110, ASYNC240  another process makes it; the check takes no time
+        await asyncio.sleep(0.01)
+
+
+def kept(place: Path) -> list[str]:
+    """What tool servers keep."""
+    return [path.name for path in (place / "data/toolsrv").iterdir()]
+
+
+async def waits(agent: Agent) -> None:
+    """Return when the agent waits for approval."""
+    while b"activity=waiting for approval\n" not in agent.stats_text():  # noqa: ASYNC110  nobody tells of it
+        await asyncio.sleep(0.01)
+
+
+async def gone(agent: Agent) -> None:
+    """Return when the tool server is not followed any more."""
+    while agent.session.toolsrv._client is not None:  # noqa: ASYNC110  nobody tells of it
+        await asyncio.sleep(0.01)
+
+
+async def test_an_agent_is_told_once_when_something_has_ended(serve: Callable[..., Any], place: Path) -> None:
+    """The call gives a pid at once; the message begins a turn of its own; then nobody is connected."""
+    agent = await make(serve, place)
+    await agent.prompt(
+        NOTHING.format('echo "\\"a\\" <b>"; until [ -e go ]; do sleep 0.01; done; exit 3').encode(), by=None
+    )
+    said = await chat(agent, "it said: ")
+    assert "it said: runs in the background as process 1; a message comes when it has ended" in said
+    assert agent.session.toolsrv._client is not None
+    go(place)
+    said = await chat(agent, "told: ")
+    assert said.count("told: ") == 1
+    head, _, output = said.partition("told: ")[2].strip().partition("\n")
+    assert head.startswith('<system-proc-complete id="1" cmd="background () { echo &quot;\\&quot;a\\&quot; &lt;b&gt;')
+    assert head.endswith('" exit="3">')
+    assert output == '"a" <b>\n</system-proc-complete>'
+    await gone(agent)
+    assert agent.session.toolsrv.process is not None
+
+
+async def test_a_message_waits_for_the_turn_that_runs(serve: Callable[..., Any], place: Path) -> None:
+    """And is a queue entry like any other: a paused session holds it."""
+    agent = await make(serve, place)
+    await agent.prompt(NOTHING.format("until [ -e go ]; do sleep 0.01; done").encode(), by=None)
+    await chat(agent, "it said: ")
+    await agent.session.pause(paused=True, by=None)
+    go(place)
+    await gone(agent)
+    assert agent.queued == 1
+    await agent.session.pause(paused=False, by=None)
+    assert (await chat(agent, "told: ")).count("told: ") == 1
+
+
+async def test_it_is_told_by_a_server_that_comes_later(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """The run goes on while there is no server, and the next one hears of its end without being asked."""
+    agent = await make(serve, place)
+    await agent.prompt(NOTHING.format("until [ -e go ]; do sleep 0.01; done").encode(), by=None)
+    await chat(agent, "it said: ")
+    await crash(agent.session._store)
+    agent.session.toolsrv._disconnect()
+    go(place)
+    later = await serve(SCRIPT, tools=("shell",))
+    again = (await later.sessions.find("s")).find_agent("a")
+    assert (await chat(again, "told: ")).count("told: ") == 1
+
+
+async def test_a_message_that_was_taken_is_not_taken_again(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """The server ends after the message is stored and before that is acknowledged: once all the same."""
+    agent = await make(serve, place)
+    taken = asyncio.Event()
+    never = asyncio.Event()
+    complete = agent.session.toolsrv._ended
+
+    async def interrupted(ended: Any) -> None:
+        await complete(ended)
+        taken.set()
+        await never.wait()
+
+    agent.session.toolsrv._ended = interrupted
+    await agent.prompt(NOTHING.format("true").encode(), by=None)
+    await taken.wait()
+    await chat(agent, "told: ")
+    await crash(agent.session._store)
+    agent.session.toolsrv._disconnect()
+    later = await serve(SCRIPT, tools=("shell",))
+    again = (await later.sessions.find("s")).find_agent("a")
+    await gone(again)
+    await again.wait_state()
+    assert (await again.chat.read(0, 1 << 20)).decode().count("told: ") == 1
+    assert again.queued == 0
+
+
+async def test_it_is_told_that_the_tool_server_ended(serve: Callable[..., Any], place: Path) -> None:
+    """What ran in the background when the tool server was killed is told when the next one starts."""
+    agent = await make(serve, place)
+    await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
+    await chat(agent, "it said: ")
+    await appears(place / "work/begun")
+    await agent.session.toolsrv._end()
+    await agent.tools()
+    said = await chat(agent, "told: ")
+    assert 'exit="143"' in said
+    assert said.count("told: ") == 1
+
+
+async def test_waiting_for_approval_is_shown(serve: Callable[..., Any], place: Path) -> None:
+    """While a call waits for its answer that is the agent's activity; a stop withdraws the request."""
+    agent = await make(serve, place)
+    toolsrv = agent.session.toolsrv
+    await agent.prompt(b"bypass () { echo yes; }; bypass", by=None)
+    await waits(agent)
+    client = await toolsrv._connected()
+    (request,) = map(json.loads, (await client.read("bypass/list")).splitlines())
+    assert request["agent"] == agent.id
+    await client.write("bypass/resolve", json.dumps({"id": request["id"], "approved": True}).encode())
+    assert "it said: yes" in await chat(agent, "it said: ")
+    await agent.prompt(b"bypass () { touch ran; }; bypass", by=None)
+    await waits(agent)
+    assert await agent.stop(by=None)
+    toolsrv.hold()
+    client = await toolsrv._connected()
+    assert await client.read("bypass/list") == b""
+    toolsrv.release()
+    assert not (place / "work/ran").exists()
+
+
+async def test_a_killed_session_leaves_nothing_of_its_tool_server(serve: Callable[..., Any], place: Path) -> None:
+    """Its counters and messages go with it; those of another session stay."""
+    agent = await make(serve, place)
+    other = await agent.session._sessions.create(name="t", by=None)
+    second = await other.start_agent({"name": "b", "cwd": str(place / "work")}, by=None)
+    for each in (agent, second):
+        await each.prompt(NOTHING.format("exec sleep 1000").encode(), by=None)
+        await chat(each, "it said: ")
+    assert len(kept(place)) == 6
+    await agent.session.kill(by=None)
+    left = kept(place)
+    assert len(left) == 3
+    assert all(other.id[-12:] in name for name in left)

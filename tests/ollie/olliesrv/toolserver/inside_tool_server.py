@@ -1,0 +1,330 @@
+"""Agents with tools, on a real tool server: run by `test_tool_server.py` in a PID namespace of its own."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ninep.errors import NinepError
+from ollie.olliesrv.process.procfs import is_zombie, process
+from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.toolserver import life
+from ollie.olliesrv.turns.states import State
+
+SCRIPT = """
+turns:
+  - match: ^three
+    replies:
+      - calls:
+          - {name: file_read, arguments: {path: one}}
+          - {name: file_read, arguments: {path: two}}
+          - {name: shell, arguments: {cmd: sleep 1000}}
+      - {text: done}
+  - match: .
+    replies: [{text: "you said: {prompt}"}]
+"""
+
+
+def calling(*commands: str) -> str:
+    """A script in which each prompt runs one command, given by its number."""
+    turns = "".join(
+        f"""
+  - prompt: "{n}"
+    replies:
+      - {{text: I run it., calls: [{{name: shell, arguments: {{cmd: "{command}"}}}}]}}
+      - {{text: "it said: {{result}}"}}"""
+        for n, command in enumerate(commands)
+    )
+    return f"turns:{turns}\n  - {{match: ., replies: [{{text: ok}}]}}\n"
+
+
+async def make(serve: Callable[..., Any], place: Path, script: str, **config: Any) -> Agent:
+    ollie = await serve(script, tools=("shell", "file_read"), **config)
+    session = await ollie.sessions.create(name="s", by=None)
+    agent: Agent = await session.start_agent({"name": "a", "cwd": str(place / "work")}, by=None)
+    return agent
+
+
+async def said(agent: Agent) -> str:
+    await agent.wait_state()
+    return (await agent.chat.read(0, 1 << 20)).decode()
+
+
+async def raw(agent: Agent) -> str:
+    return (await agent.chat_raw.read(0, 1 << 20)).decode()
+
+
+async def until(agent: Agent, words: str) -> None:
+    """Return when `chat.raw` has these words."""
+    while words not in await raw(agent):
+        assert await agent.chat_raw.more(agent.chat_raw.length)
+
+
+async def appears(path: Path) -> None:
+    """Return when a tool has made a file."""
+    while not path.exists():  # noqa: ASYNC110, ASYNC240  a tool cannot wake us
+        await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    return process(pid) is not None and not is_zombie(pid)
+
+
+async def test_a_tool_runs_in_the_agents_directory(serve: Callable[..., Any], place: Path) -> None:
+    """Its result goes to the model, and the call into chat.raw."""
+    (place / "work/here").touch()
+    agent = await make(serve, place, calling("ls; pwd"))
+    await agent.prompt(b"0", by=None)
+    assert await said(agent) == f"> 0\n\nI run it.\n\nit said: here\n{place}/work\n"
+    call = '[[[tool id=call_1 name=shell]]]\n{"cmd":"ls; pwd"}\n'
+    assert call + "[[[result id=call_1 name=shell]]]\nhere\n" in await raw(agent)
+
+
+async def test_a_stop_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
+    """Tools and processes 1: when the stop is answered nothing of the call is alive, and the state is idle."""
+    agent = await make(serve, place, calling("sleep 1000 & echo $! > pid.new; mv pid.new pid; wait"))
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/pid")
+    pid = int((place / "work/pid").read_text())
+    assert alive(pid)
+    assert await agent.command("stop", by=None) == "stopped\n"
+    assert not alive(pid)
+    assert agent.state is State.IDLE
+    await agent.prompt(b"next", by=None)
+    assert (await said(agent)).endswith("! stopped\n\n> next\n\nok\n")
+
+
+async def test_an_interrupt_in_parallel_calls_leaves_each_with_one_result(
+    serve: Callable[..., Any], place: Path
+) -> None:
+    """Agents and models 1: and the next turn works."""
+    for name in ("one", "two"):
+        (place / "work" / name).write_text(name)
+    agent = await make(serve, place, SCRIPT)
+    await agent.prompt(b"three", by=None)
+    await until(agent, "[[[result id=call_2")
+    assert await agent.stop(by=None)
+    text = await raw(agent)
+    for number in (1, 2, 3):
+        assert text.count(f"[[[tool id=call_{number} ") == text.count(f"[[[result id=call_{number} ") == 1
+    assert "[[[result id=call_3 name=shell error=true]]]" in text
+    await agent.prompt(b"next", by=None)
+    assert (await said(agent)).endswith("you said: next\n")
+
+
+async def test_a_tool_server_that_ends_no_call_is_ended_itself(serve: Callable[..., Any], place: Path) -> None:
+    """Agents and models 11: a stop is over in bounded time, and nothing of the call is alive."""
+    script = calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo again")
+    agent = await make(serve, place, script, cancel_s=0.1)
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/pid")
+    pid = int((place / "work/pid").read_text())
+    server = agent.session.toolsrv.pid
+    assert server is not None
+    os.kill(server, signal.SIGSTOP)
+    assert await agent.stop(by=None)
+    assert not alive(server)
+    while alive(pid):  # noqa: ASYNC110  the reaper ends it, and tells nobody
+        await asyncio.sleep(0.01)
+    await agent.prompt(b"1", by=None)
+    assert "it said: again" in await said(agent)
+
+
+async def test_forty_calls_in_one_reply_have_forty_results(serve: Callable[..., Any], place: Path) -> None:
+    """Agents and models 5 and 6: whatever is wrong with some of them, and those that are wrong do not run."""
+    (place / "work/one").write_text("text of one")
+    good = "{name: file_read, arguments: {path: one}}"
+    cut = """{name: shell, arguments: '{"cmd": "touch ran"'}"""
+    bad = """{name: shell, arguments: {command: touch ran}}"""
+    calls = ", ".join([good] * 36 + [cut, bad, "{name: nope}", "{name: ''}"])
+    agent = await make(serve, place, f"turns: [{{replies: [{{calls: [{calls}]}}, {{text: done}}]}}]")
+    await agent.prompt(b"x", by=None)
+    assert await said(agent) == "> x\n\ndone\n"
+    text = await raw(agent)
+    assert text.count("[[[tool ") == text.count("[[[result ") == 40
+    assert text.count("error=true]]]") == 4
+    assert text.count("text of one") == 36
+    assert not (place / "work/ran").exists()
+
+
+async def test_a_killed_agent_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
+    """Its tool server goes on for the others of its session."""
+    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo fine"))
+    other = await agent.session.start_agent({"cwd": str(place / "work")}, by=None)
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/pid")
+    pid = int((place / "work/pid").read_text())
+    await agent.kill(by=None)
+    assert not alive(pid)
+    await other.prompt(b"1", by=None)
+    assert "it said: fine" in await said(other)
+
+
+async def test_a_killed_session_leaves_no_tool_server(serve: Callable[..., Any], place: Path) -> None:
+    """Nor its socket and secret."""
+    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/pid")
+    server = agent.session.toolsrv.pid
+    assert server is not None
+    assert (place / "data/secrets" / f"{agent.session.id}.secret").stat().st_mode & 0o777 == 0o600
+    await agent.session.kill(by=None)
+    assert not alive(server)
+    assert not alive(int((place / "work/pid").read_text()))
+    assert list((place / "ns").glob("toolsrv*")) == []
+    assert list((place / "data/secrets").iterdir()) == []
+
+
+async def test_agents_of_a_session_share_one_tool_server(serve: Callable[..., Any], place: Path) -> None:
+    """Each has its own tools; twenty at once are served."""
+    ollie = await serve(calling("echo mine"), tools=("shell",))
+    session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
+    agents = [await session.start_agent({"prompt": "0"}, by=None) for _ in range(20)]
+    for agent in agents:
+        assert await said(agent) == "> 0\n\nI run it.\n\nit said: mine\n"
+    assert [server.pid for server in ollie.tool_servers()] == [session.toolsrv.pid]
+
+
+async def test_a_tool_server_that_dies_costs_one_call(serve: Callable[..., Any], place: Path) -> None:
+    """The model is told, a new one is started, and the agent's tools are loaded again."""
+    agent = await make(serve, place, calling("touch began; sleep 1000", "echo again"))
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/began")
+    first = agent.session.toolsrv.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    assert "it said: the tool server ended, and what it ran ended with it" in await said(agent)
+    await agent.prompt(b"1", by=None)
+    assert "it said: again" in await said(agent)
+    assert agent.session.toolsrv.pid not in {first, None}
+
+
+async def test_a_tool_server_without_work_ends(serve: Callable[..., Any], place: Path) -> None:
+    """After toolsrv_idle_s; the next turn starts another."""
+    agent = await make(serve, place, calling("echo one", "echo two"), toolsrv_idle_s=0)
+    await agent.prompt(b"0", by=None)
+    await said(agent)
+    server = agent.session.toolsrv.pid
+    assert server is not None
+    while alive(server):  # noqa: ASYNC110  it ends by itself, and tells nobody
+        await asyncio.sleep(0.01)
+    await agent.prompt(b"1", by=None)
+    assert "it said: two" in await said(agent)
+
+
+async def test_a_tool_server_that_cannot_start_ends_the_turn(
+    serve: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the reason; the agent is idle and can be prompted again."""
+    agent = await make(serve, place, calling("echo none", "echo one"))
+    monkeypatch.setenv("PYTHONHOME", "/nonexistent")
+    await agent.prompt(b"0", by=None)
+    assert "! the tool server does not start" in await said(agent)
+    monkeypatch.delenv("PYTHONHOME")
+    await agent.prompt(b"1", by=None)
+    assert "it said: one" in await said(agent)
+
+
+async def test_a_living_tool_server_is_found_and_used_again(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """By a later server with the same session, by its socket and its secret."""
+    agent = await make(serve, place, calling("echo one", "echo one"))
+    await agent.prompt(b"0", by=None)
+    await said(agent)
+    await crash(agent.session._store)
+    later = await serve(calling("echo one", "echo one"), tools=("shell", "file_read"))
+    again = (await later.sessions.find("s")).find_agent("a")
+    assert again.session.toolsrv.pid == agent.session.toolsrv.pid
+    await again.prompt(b"1", by=None)
+    assert (await said(again)).count("it said: one") == 2
+    assert again.session.toolsrv.pid == agent.session.toolsrv.pid
+
+
+async def test_a_tool_server_whose_session_is_gone_is_ended(
+    serve: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the next server starts."""
+    agent = await make(serve, place, calling("echo one"))
+    await agent.prompt(b"0", by=None)
+    await said(agent)
+    pid = agent.session.toolsrv.pid
+    assert pid is not None
+    monkeypatch.setenv("OLLIE_DATA_PATH", str(place / "empty"))
+    await serve(calling("echo one"))
+    assert not alive(pid)
+    while agent.session.toolsrv.process is not None:  # noqa: ASYNC110  the loop is told of its end
+        await asyncio.sleep(0.01)
+
+
+async def test_a_session_with_a_living_tool_server_stays_in_memory(serve: Callable[..., Any], place: Path) -> None:
+    """Until that has ended."""
+    agent = await make(serve, place, calling("echo one"), open_sessions=0)
+    await agent.prompt(b"0", by=None)
+    await said(agent)
+    sessions, toolsrv = agent.session._sessions, agent.session.toolsrv
+    process = toolsrv.process
+    assert process is not None
+    del agent
+    gc.collect()
+    assert [session.toolsrv for session in sessions.live()] == [toolsrv]
+    await life.end(process, 10)
+    while toolsrv.process is not None:  # noqa: ASYNC110  the loop is told of its end
+        await asyncio.sleep(0.01)
+    del toolsrv
+    gc.collect()
+    assert sessions.live() == []
+
+
+async def test_a_process_below_a_tool_server_is_known_by_its_agent(serve: Callable[..., Any], place: Path) -> None:
+    """And no other process is."""
+    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+    assert await agent.session.toolsrv.whose(os.getpid()) is None
+    await agent.prompt(b"0", by=None)
+    await appears(place / "work/pid")
+    pid = int((place / "work/pid").read_text())
+    assert await agent.session.toolsrv.whose(pid) == agent.id
+    assert await agent.session.toolsrv.whose(os.getpid()) is None
+    await agent.stop(by=None)
+
+
+async def test_a_moved_directory_is_not_worked_in(serve: Callable[..., Any], place: Path) -> None:
+    """A tool cannot lead its agent elsewhere by putting a link where its directory was."""
+    (place / "work/sub").mkdir()
+    agent = await make(serve, place, calling("pwd"))
+    await agent.change({"cwd": str(place / "work/sub")}, by=None)
+    (place / "work/sub").rmdir()
+    (place / "work/sub").symlink_to("/etc")
+    await agent.prompt(b"0", by=None)
+    assert "it said: cwd is not what it was any more" in await said(agent)
+
+
+async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
+    serve: Callable[..., Any], place: Path
+) -> None:
+    """Its tool is gone when the request is."""
+    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+    request = agent.session.new_agent({"prompt": "0", "cwd": str(place / "work")}, by=None)
+    reading = asyncio.ensure_future(anext(request))
+    await appears(place / "work/pid")
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+    assert not alive(int((place / "work/pid").read_text()))
+    assert agent.session.agents() == [agent]
+
+
+async def test_the_tools_of_an_agent_are_listed(serve: Callable[..., Any], place: Path) -> None:
+    """By name, with what each does."""
+    agent = await make(serve, place, calling("echo"))
+    lines = (await agent.command("tools", by=None)).splitlines()
+    assert [line.split()[0] for line in lines] == ["file_read", "shell"]
+    assert all(len(line.split()) > 2 for line in lines)
+    with pytest.raises(NinepError):
+        await agent.command("tools all", by=None)

@@ -124,10 +124,25 @@ def test_one_shot_questions(house: House) -> None:
     assert house.sh('cat error.log | o ask "what caused this?"') == "what caused this?\n\nthis is error.log\n"
 
 
+# The project directory of the reference, in the mount namespace of the house only. What else is in /home stays there:
+# this checkout may be.
+PROJECT = """
+was=${NAMESPACE%/ns}/was
+mkdir "$was"
+mount --rbind /home "$was"
+mount -t tmpfs none /home
+for each in "$was"/*/; do
+    [ -d "$each" ] || continue
+    mkdir -p "/home/${each#"$was/"}"
+    mount --rbind "$each" "/home/${each#"$was/"}"
+done
+mkdir -p /home/user/project
+"""
+
+
 def test_the_reference(house: House) -> None:
     """Every example of the reference that needs no mount."""
-    # Its project directory, in this mount namespace only.
-    house.sh("mount -t tmpfs none /home; mkdir -p /home/user/project")
+    house.sh(PROJECT)
     house.sh("olliesrv start")
     house.sh('echo "name=myproj" | ollie-9p write session/new')
     house.sh('echo "name=coding cwd=/home/user/project" | ollie-9p write session/myproj/agent/new')

@@ -51,6 +51,23 @@ BEING_ANSWERED = "request is being answered"
 CONNECTION_LOST = "connection lost"
 
 
+_QUOTED = 80  # characters of what somebody wrote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def unknown(kind: str, word: str, known: "Iterable[str]") -> str:
+    """`unknown key: modle (did you mean model? known: backend model)`."""
+    import difflib  # noqa: PLC0415  only what went wrong needs it
+
+    words = list(known)
+    near = difflib.get_close_matches(word, words, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown {kind}: {word[:_QUOTED]} ({hint}known: {' '.join(words) or 'none'})"
+
+
 class NinepError(Exception):
     """A request failed; `str(error)` is the ename that Rerror carries."""
 

@@ -9,7 +9,7 @@ import pytest
 from ninep import _wire
 from ninep.client import Client
 from ninep.errors import NinepError
-from ninep.files import Control, Entry, Head, Peer, Queue, Request, Role, Sink, Tree, Watch
+from ninep.files import Command, Control, Entry, Head, Peer, Queue, Request, Role, Sink, Tree, Watch
 from ninep.messages import Rerror, Ropen, Rread, Rremove, Rwalk, Rwrite, Topen, Tread, Tremove, Twalk, Twrite
 from ninep.server import AfidConversation, Conn, Limits, Server
 from ninep.testing import Sample, connected, line_to
@@ -215,6 +215,75 @@ async def test_a_command_as_long_as_the_iounit_is_ended_by_commit_clunk_or_read(
             await file.write(long)
         assert len(commands) == 4
         assert await client.read("ctl") == b""
+    await server.close()
+
+
+async def _echo(_taker: Taker, _peer: Peer, argument: str) -> str:
+    return f"<{argument}>"
+
+
+async def _nothing(_taker: Taker, _peer: Peer, _argument: str) -> str:
+    return ""
+
+
+TABLE = (
+    Command("stop", "", "stop it", _nothing),
+    Command("cwd", "[path]", "show or change it", _echo),
+    Command("load", "AGENT TOOL", "load it", _echo),
+    Command("proc", "", "list them", _echo),
+    Command("proc kill", "PID", "end one", _echo),
+)
+LISTING = """\
+stop             stop it
+cwd [path]       show or change it
+load AGENT TOOL  load it
+proc             list them
+proc kill PID    end one
+help             list the commands
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("stop\n", ""),
+        ("cwd", "<>\n"),
+        (" cwd  /a  b ", "</a  b>\n"),
+        ("load a  b", "<a  b>\n"),
+        ("proc", "<>\n"),
+        ("proc  kill 7", "<7>\n"),
+        ("help", LISTING),
+    ],
+)
+async def test_a_table_of_commands_is_obeyed(text: str, answer: str) -> None:
+    """A word or two, then the argument; the table lists itself."""
+    server = serve(Taker(), Control("ctl", 0o660, "", commands=TABLE))
+    async with connected(server) as client:
+        assert (await client.rdwr("ctl", text.encode())).decode() == answer
+        assert (await client.read("ctl")).decode() == LISTING
+    await server.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("stopp", "unknown command: stopp (did you mean stop? known: stop cwd load proc help)"),
+        ("\n", "unknown command:  (known: stop cwd load proc help)"),
+        ("stop now", "stop takes no argument: now"),
+        ("load a", "load takes AGENT TOOL: a"),
+        ("load a b c", "load takes AGENT TOOL: a b c"),
+        ("proc kill", "proc kill takes PID"),
+        ("proc kil 7", "unknown command of proc: kil (did you mean kill? known: kill)"),
+        ("help me", "help takes no argument: me"),
+    ],
+)
+async def test_what_no_table_has_is_refused(text: str, error: str) -> None:
+    """With what there is instead."""
+    server = serve(Taker(), Control("ctl", 0o660, "", commands=TABLE))
+    async with connected(server) as client:
+        with pytest.raises(NinepError) as raised:
+            await client.write("ctl", text.encode())
+    assert str(raised.value) == error
     await server.close()
 
 

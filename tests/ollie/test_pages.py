@@ -10,7 +10,6 @@ from house import House
 
 from ollie.cli import reference
 from ollie.olliesrv import ns
-from ollie.olliesrv.ns.help import rows
 from ollie.toolsrv.ns import ROOT
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,10 +58,12 @@ def test_the_reference_is_what_the_tables_say() -> None:
 
 
 def test_the_reference_has_both_trees() -> None:
-    """Each file of each tree is in it."""
-    page = reference.page()
-    assert all(row in page for entries in (ns.ENTRIES, ROOT) for row in rows(entries))
-    assert "| `proc/{pid}/out` | `-r--r-----` | log |" in page
+    """Each file of each tree is in it, and each command."""
+    lines = reference.page().splitlines()
+    assert all(line in lines for entries in (ns.ENTRIES, ROOT) for line in reference.tables(entries))
+    assert "| `proc/{pid}/out` | `-r--r-----` | log | Its output as it comes. |" in lines
+    assert "| `model [name]` | show or change the model |" in lines
+    assert "## Commands of `proc/{pid}/ctl`" in lines
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))

@@ -5,7 +5,7 @@ of the nearest `Each` directory (the tree's own at the top) and the peer. A call
 cancelled wherever it waits (Tflush, Tclunk, a lost connection).
 """
 
-from ninep.files.control import Control
+from ninep.files.control import Command, Control, done
 from ninep.files.inbox import Sink
 from ninep.files.log import AppendLog, Log
 from ninep.files.queue import Head, Queue
@@ -16,6 +16,7 @@ from ninep.tree import Dir, Each, Entry, Peer, Role, Tree
 
 __all__ = [
     "AppendLog",
+    "Command",
     "Control",
     "Dir",
     "Each",
@@ -34,4 +35,5 @@ __all__ = [
     "Tree",
     "Watch",
     "Watcher",
+    "done",
 ]

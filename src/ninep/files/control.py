@@ -1,9 +1,9 @@
 """A file that takes commands."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ninep import errors
 from ninep._session import OpenFile
@@ -13,6 +13,31 @@ from ninep.tree import Entry, Place
 
 T = TypeVar("T")
 
+_QUOTED = 80  # characters of an argument
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Command(Generic[T]):
+    """A command of a table.
+
+    Args:
+        word: what is written, `kill`; of two words where several belong together, `proc kill`.
+        argument: as shown to people. `[name]` may be left out and is the rest of the line; `AGENT TOOL` are as many
+            words as it has, which are needed; empty takes none.
+        about: what it does, a phrase.
+        run: `(obj, peer, argument)`: do it and give the response, to which a newline is added where it has none.
+    """
+
+    word: str
+    argument: str
+    about: str
+    run: Callable[[T, Any, str], Awaitable[str]]
+
+    @property
+    def usage(self) -> str:
+        """What is written, as shown to people: `proc kill PID`."""
+        return f"{self.word} {self.argument}".rstrip()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Control(Entry[T]):
@@ -21,21 +46,55 @@ class Control(Entry[T]):
     Offsets of writes mean nothing. A write that fills the iounit goes on in the next one. The first read after a write
     gives that command's response, wherever its offset; before any command there is the file's own text.
 
+    What may be written is a table of commands, which is the file's own text, too, and the answer to `help`; or
+    whatever `command` takes. One of the two is given.
+
     Args:
         name: as served.
         mode: permission bits.
         about: one sentence.
         command: `(obj, peer, text)`: run it and give the response, as it is to be read. `text` is without its last
             newline. Commands of one fid run one after another.
-        text: `(obj, peer)`: what is read before any command; nothing when omitted.
+        text: `(obj, peer)`: what is read before any command; without it the list of `commands`.
+        commands: the table.
     """
 
     kind = "control"
     name: str
     mode: int
     about: str
-    command: Callable[[T, Any, str], Awaitable[str]]
+    command: Callable[[T, Any, str], Awaitable[str]] | None = None
     text: Render[T] | None = None
+    commands: Sequence[Command[T]] = ()
+
+    @property
+    def table(self) -> Sequence[Command[T]]:
+        """Its commands, `help` included; none where `command` takes whatever is written."""
+        return (*self.commands, Command("help", "", "list the commands", self._help)) if self.commands else ()
+
+    def own_text(self, obj: T, peer: Any) -> bytes | Awaitable[bytes]:
+        """What is read before any command."""
+        return self._listing().encode() if self.text is None else self.text(obj, peer)
+
+    async def run(self, obj: T, peer: Any, text: str) -> str:
+        """Run one command; its response, as it is read.
+
+        Raises:
+            NinepError: `unknown command: stopp (did you mean stop? known: …)`, `stop takes no argument: now`, or what
+                the command itself refuses.
+        """
+        if self.command is not None:
+            return await self.command(obj, peer, text)
+        command, argument = _find(self.table, text)
+        response = await command.run(obj, peer, argument)
+        return response and response.removesuffix("\n") + "\n"
+
+    async def _help(self, _obj: T, _peer: Any, _argument: str) -> str:
+        return self._listing()
+
+    def _listing(self) -> str:
+        width = max((len(command.usage) for command in self.table), default=0)
+        return "".join(f"{command.usage:<{width}}  {command.about}\n" for command in self.table)
 
     def open(self, place: Place, mode: int, iounit: int) -> OpenFile:
         """Nothing is rendered yet."""
@@ -88,9 +147,7 @@ class ControlFile(OpenFile):
 
     async def _own_text(self) -> bytes:
         self._place.check()
-        if self._control.text is None:
-            return b""
-        content = self._control.text(self._place.obj, self._place.peer)
+        content = self._control.own_text(self._place.obj, self._place.peer)
         return content if isinstance(content, bytes) else await content
 
     async def _run_held(self) -> None:
@@ -99,7 +156,7 @@ class ControlFile(OpenFile):
         data, self._held = self._held, b""
         self._place.check()
         self._response, self._base = b"", None
-        self._response = (await self._control.command(self._place.obj, self._place.peer, command_text(data))).encode()
+        self._response = (await self._control.run(self._place.obj, self._place.peer, command_text(data))).encode()
 
 
 def command_text(data: bytes) -> str:
@@ -108,3 +165,30 @@ def command_text(data: bytes) -> str:
         return data.decode().removesuffix("\n")
     except UnicodeDecodeError:
         raise NinepError(errors.NOT_UTF8) from None
+
+
+def _find(table: Sequence[Command[T]], text: str) -> tuple[Command[T], str]:
+    """The command of a table that a text begins with, of several the one of more words, and its argument."""
+    found: tuple[Command[T], str] | None = None
+    for command in table:
+        words = command.word.split()
+        written = text.split(maxsplit=len(words))
+        if written[: len(words)] == words and (found is None or len(command.word) > len(found[0].word)):
+            found = command, "".join(written[len(words) :]).rstrip()
+    if found is None:
+        first = dict.fromkeys(command.word.split()[0] for command in table)
+        raise NinepError(errors.unknown("command", "".join(text.split(maxsplit=1)[:1]), first))
+    command, argument = found
+    if command.argument.startswith("[") or len(argument.split()) == len(command.argument.split()):
+        return command, argument
+    below = [other.word.split()[-1] for other in table if other.word.startswith(f"{command.word} ")]
+    if below:
+        raise NinepError(errors.unknown(f"command of {command.word}", argument.split()[0], below))
+    given = f": {argument[:_QUOTED]}" if argument else ""
+    raise NinepError(f"{command.word} takes {command.argument or 'no argument'}{given}")
+
+
+async def done(work: Awaitable[object], response: str = "") -> str:
+    """The response of a command that has none of its own, when its work is done."""
+    await work
+    return response

@@ -17,7 +17,6 @@ from ollie.olliesrv.models import Models
 from ollie.olliesrv.process.lease import lease
 from ollie.olliesrv.process.lock import Lock
 from ollie.olliesrv.sessions.agent import Agent
-from ollie.olliesrv.sessions.commands import Command, dispatch, listing
 from ollie.olliesrv.sessions.sessions import Sessions
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.directories import scratch_base, sweep_scratch
@@ -206,27 +205,30 @@ class Ollie:
         width = max((len(name) for name in tools), default=0)
         return "".join(f"{name:<{width}}  {_about(tool)}\n" for name, tool in tools.items()).encode()
 
-    def commands_text(self) -> bytes:
-        """A line for each command of `ctl`."""
-        return listing(COMMANDS).encode()
-
-    async def command(self, text: str, *, by: Agent | None) -> str:
-        """Carry out one command of `ctl`. The owner's alone."""
-        if by is not None:
-            raise denied()
-        return await dispatch(COMMANDS, self, text, by)
-
     def generate(self, data: bytes, *, by: Agent | None) -> AsyncGenerator[bytes, None]:
         """Ask a model once, outside of any agent; see `generate.py`."""
         if by is not None and by.ceiling.max_cost_usd:
             raise denied()  # what it costs would not count against the budget of the agent
         return generate.generate(self.services, data)
 
-    async def invalidate(self) -> None:
+    # What is done to it; the owner's alone.
+
+    async def invalidate(self, *, by: Agent | None) -> None:
         """Forget what can be found out again: lists of models and of tools."""
+        _permit(by)
         self._models.invalidate()
         self._catalog.invalidate()
         await asyncio.gather(*(session.invalidate(by=None) for session in self.sessions.live()))
+
+    async def stop(self, *, by: Agent | None) -> None:
+        """Have it end; it goes on until whoever runs it closes it."""
+        _permit(by)
+        self.stopping.set()
+
+
+def _permit(by: Agent | None) -> None:
+    if by is not None:
+        raise denied()
 
 
 def _lines(words: Iterable[str]) -> bytes:
@@ -237,20 +239,3 @@ def _about(tool: ToolInfo | Broken) -> str:
     if isinstance(tool, Broken):
         return f"(broken: {tool.error})"
     return tool.description.strip().partition("\n")[0]
-
-
-async def _invalidate(server: Ollie, _argument: str, _by: Agent | None) -> str:
-    await server.invalidate()
-    return "invalidated"
-
-
-async def _kill(server: Ollie, _argument: str, _by: Agent | None) -> str:
-    server.stopping.set()
-    return "stopping"
-
-
-COMMANDS: tuple[Command[Ollie], ...] = (
-    Command("invalidate", "", "forget lists of models and tools, and read them again", _invalidate),
-    Command("kill", "", "end the server", _kill),
-)
-"""The commands of the server's `ctl`."""

@@ -1,20 +1,8 @@
-"""Words that messages have in common. Command lines import this module: it needs nothing."""
+"""Words that messages have in common, those of ninep included. Command lines import this module: it needs nothing."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ninep.errors import unknown
 
-_QUOTED = 80  # characters of what somebody wrote
-
-
-def unknown(kind: str, word: str, known: "Iterable[str]") -> str:
-    """`unknown key: modle (did you mean model? known: backend model)`."""
-    import difflib  # noqa: PLC0415  only what went wrong needs it
-
-    words = list(known)
-    near = difflib.get_close_matches(word, words, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"unknown {kind}: {word[:_QUOTED]} ({hint}known: {' '.join(words) or 'none'})"
+__all__ = ["located", "reason", "unknown"]
 
 
 def reason(error: Exception) -> str:

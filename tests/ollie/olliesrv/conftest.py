@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.profiles import Profile, Profiles
 from ollie.protocol import paths
 from ollie.store.sqlite import SqliteStore
+
+sys.path.append(str(Path(__file__).parent))
 
 SCRIPT = """
 turns:

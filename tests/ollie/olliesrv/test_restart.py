@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from served import command
 
 from ninep.errors import NinepError
 from ollie.engine.blocks import parse
@@ -155,7 +156,7 @@ async def test_a_queue_waits(ollie: Ollie, agent: Agent, serve: Make, crash: Mak
     if by == "prompt":
         await again.prompt(b"two", by=None)
     else:
-        await again.session.command("resume", by=None)
+        await command(again.session, "resume")
     assert "> one\n\nyou said: one\n" in await said(again)
 
 

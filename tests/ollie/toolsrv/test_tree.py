@@ -96,8 +96,8 @@ COMMANDS = [
     (b"load a none-such", "no such tool: none-such"),
     (b"load a broken", "broken tool: broken"),
     (b"unload a sh", "tool not loaded: sh"),
-    (b"load a", "not a command: load a"),
-    (b"frobnicate", "not a command"),
+    (b"load a", "load takes AGENT TOOL: a"),
+    (b"frobnicate", r"unknown command: frobnicate \(known: load unload invalidate help\)"),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Entry, Tree
 from ollie.olliesrv.door import access
-from ollie.olliesrv.ns import aliases, bypass, errors, session
+from ollie.olliesrv.ns import aliases, bypass, ctl, errors, session
 from ollie.olliesrv.ns import help as reference
 from ollie.olliesrv.server import Ollie
 
@@ -25,8 +25,7 @@ ENTRIES: Final[Sequence[Entry[Ollie]]] = (
         "ctl",
         0o600,
         "Commands to the server: write one, read its answer.",
-        command=lambda ollie, peer, text: ollie.command(text, by=peer.agent),
-        text=lambda ollie, _peer: ollie.commands_text(),
+        commands=ctl.COMMANDS,
     ),
     Request(
         "generate",

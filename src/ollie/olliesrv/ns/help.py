@@ -1,27 +1,14 @@
 """`help`: what is served, printed from the tables that serve it.
 
-`text` is what the file holds, `page` the same as a page of the documentation. `walk` gives the lines of both, and is
-what tests hold the live tree against.
+`walk` gives the lines of it, and is what tests hold the live tree against.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ninep.files import Command, Control
 from ninep.tree import Dir, Each, Entry
-from ollie.olliesrv import server
-from ollie.olliesrv.sessions import control, session_control
-from ollie.olliesrv.sessions.commands import Command
-
-# The control files, and what may be written to them.
-CONTROLS: Sequence[tuple[str, Sequence[Command[Any]]]] = (
-    ("ctl", server.COMMANDS),
-    ("session/{session}/ctl", session_control.COMMANDS),
-    ("session/{session}/agent/{agent}/ctl", control.COMMANDS),
-)
-
-# The head of a table of files.
-HEAD: Sequence[str] = ("| path | permissions | kind | |", "|---|---|---|---|")
 
 
 @dataclass(frozen=True)
@@ -33,12 +20,14 @@ class Line:
         mode: its permission bits.
         kind: its kind of file, or `dir`.
         about: one sentence.
+        commands: what may be written, where it is a table of commands.
     """
 
     path: str
     mode: int
     kind: str
     about: str
+    commands: Sequence[Command[Any]] = ()
 
     @property
     def permissions(self) -> str:
@@ -55,48 +44,22 @@ def walk(entries: Sequence[Entry[Any]], above: str = "") -> Iterator[Line]:
             yield Line(path, entry.mode, "dir", entry.about)
             yield from walk(entry.entries, path)
         else:
-            yield Line(above + entry.name, entry.mode, entry.kind, entry.about)
+            commands = entry.table if isinstance(entry, Control) else ()
+            yield Line(above + entry.name, entry.mode, entry.kind, entry.about, commands)
 
 
 def text(entries: Sequence[Entry[Any]]) -> bytes:
-    """The reference as plain text."""
+    """The reference as plain text: a table of the files, then one for each file that takes commands."""
     lines = list(walk(entries))
-    width = max(len(line.path) for line in lines)
-    kinds = max(len(line.kind) for line in lines)
-    parts = [f"{line.permissions}  {line.kind:{kinds}}  {line.path:{width}}  {line.about}" for line in lines]
-    for path, commands in CONTROLS:
-        parts += ["", f"Commands of {path}", ""]
-        parts += _columns((f"{command.name} {command.argument}".rstrip(), command.about) for command in commands)
-    return "\n".join([*parts, ""]).encode()
+    rows = _columns([(line.permissions, line.kind, line.path, line.about) for line in lines])
+    for line in lines:
+        if line.commands:
+            rows += ["", f"Commands of {line.path}", ""]
+            rows += _columns([(command.usage, command.about) for command in line.commands])
+    return "\n".join([*rows, ""]).encode()
 
 
-def page(entries: Sequence[Entry[Any]]) -> str:
-    """The reference as a page in Markdown."""
-    parts = [
-        "# The name space of olliesrv",
-        "",
-        "Printed from the tables that serve it. Files belong to the user who runs the server and to the group `agent`.",
-        "",
-        *HEAD,
-        *rows(entries),
-    ]
-    for path, commands in CONTROLS:
-        parts += ["", f"## Commands of `{path}`", "", "| command | |", "|---|---|"]
-        for command in commands:
-            parts.append(f"| `{f'{command.name} {command.argument}'.rstrip()}` | {_cell(command.about)} |")
-    return "\n".join([*parts, ""])
-
-
-def rows(entries: Sequence[Entry[Any]]) -> list[str]:
-    """A row of that page's table for each entry."""
-    return [f"| `{line.path}` | `{line.permissions}` | {line.kind} | {_cell(line.about)} |" for line in walk(entries)]
-
-
-def _columns(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    rows = list(pairs)
-    width = max(len(left) for left, _ in rows)
-    return [f"{left:{width}}  {right}" for left, right in rows]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

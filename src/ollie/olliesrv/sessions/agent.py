@@ -17,8 +17,6 @@ from ollie.engine.messages import ToolSpec
 from ollie.engine.records import Noted
 from ollie.olliesrv.errors import RefusedError, denied, gone
 from ollie.olliesrv.pairs import format_record, parse_record
-from ollie.olliesrv.sessions.commands import dispatch, listing
-from ollie.olliesrv.sessions.control import COMMANDS
 from ollie.olliesrv.settings.ceilings import Ceiling, covers
 from ollie.olliesrv.settings.keys import KEYS
 from ollie.olliesrv.settings.outfit import Outfit
@@ -130,19 +128,20 @@ class Agent:
         self.permit(by)
         prompts.check_length(data, self._services.config.max_prompt_bytes)
 
-    async def prompt(self, data: bytes, *, by: "Agent | None") -> None:
+    async def prompt(self, data: bytes, *, by: "Agent | None", pressing: bool = False) -> None:
         """Queue a turn. When this returns the prompt is durable, and the state is `running` or the queue longer.
 
         Args:
             data: the prompt in UTF-8; newlines at its end are dropped.
             by: who asks.
+            pressing: it is part of a turn that runs, which a pause does not touch.
 
         Raises:
             RefusedError: as `permit` or `prompts.read`.
         """
         self.permit(by)
         text = prompts.read(data, self._services.config.max_prompt_bytes)
-        await self._store.stored(self.runner.enqueue(text))
+        await self._store.stored(self.runner.enqueue(text, pressing=pressing))
 
     async def completed(self, key: str, message: str) -> None:
         """Queue the message that something in the background has ended, once for each key; then it is durable."""
@@ -153,11 +152,6 @@ class Agent:
         return self.runner.turn_end()
 
     # Commanding it.
-
-    async def command(self, text: str, *, by: "Agent | None") -> str:
-        """Carry out one command of `ctl`; its response, which ends in a newline unless it is empty."""
-        self.permit(by)
-        return await dispatch(COMMANDS, self, text, by)
 
     async def stop(self, *, by: "Agent | None") -> bool:
         """Interrupt the turn that runs; whether there was one. When this returns nothing of it is alive."""
@@ -170,8 +164,9 @@ class Agent:
         if not await self.runner.clear():
             raise RefusedError(f"agent is running: {self.name} (stop it first)")
 
-    async def tools(self) -> tuple[ToolSpec, ...]:
-        """Its tools."""
+    async def tools(self, *, by: "Agent | None") -> tuple[ToolSpec, ...]:
+        """Its tools; starts the tool server if need be."""
+        self.permit(by)
         return await self.runner.tools()
 
     async def configure(self, data: bytes, *, by: "Agent | None") -> str:
@@ -268,17 +263,13 @@ class Agent:
         shown = self.outfit.shown()
         return b"".join(format_record({key: value}) if value else f"{key}=\n".encode() for key, value in shown.items())
 
-    def commands_text(self) -> bytes:
-        """A line for each command of `ctl`."""
-        return listing(COMMANDS).encode()
-
     async def log_text(self) -> bytes:
         """The last 64 KiB of `chat.raw`, cut at a block."""
         return blocks.tail(await self.chat_raw.end(_LOG_BYTES + 1), _LOG_BYTES)
 
     def stats_text(self) -> bytes:
         """What it has used and what it is doing, a line each."""
-        outfit, counts = self.outfit, self.runner.counts
+        outfit, counts = self.outfit, self.runner.account.counts
         values = {
             "state": self.state.value,
             "activity": self.runner.activity,

@@ -1,6 +1,7 @@
 """The runs of a session's tool server, as its clients see them: never started for, and empty where none runs."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _SHOWN_BYTES = 64 * 1024
 _PID_BITS = 24
-_ORDWR = 2
 
 
 @dataclass(frozen=True)
@@ -82,44 +82,50 @@ def _process(session: "Session", agent: str, pid: int, length: int) -> Process:
     return Process(session.toolsrv, agent, session.number << _PID_BITS | pid, pid, length)
 
 
-async def list_text(agent: "Agent") -> str:
-    """`pid<tab>state<tab>tool`, a line for each run of the agent."""
-    toolsrv = agent.session.toolsrv
-    if toolsrv.process is None:
-        return ""
-    async with toolsrv.visit(agent.id) as client:
-        return (await client.read("proc/list")).decode()
+async def rows(agent: "Agent") -> list[list[str]]:
+    """The runs of the agent: pid, state and tool of each."""
+    if agent.session.toolsrv.process is None:
+        return []
+    async with agent.session.toolsrv.visit(agent.id) as client:
+        return await _rows(client)
 
 
-async def top_text(agent: "Agent") -> str:
-    """A table for people: the runs of the agent with pid, tool and command."""
-    rows = [("PID", "TOOL", "CMD")]
-    if agent.session.toolsrv.process is not None:
-        async with agent.session.toolsrv.visit(agent.id) as client:
-            for pid, _, tool in await _rows(client):
-                rows.append((pid, tool, (await _stat(client, pid)).get("command", "")))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = (f"{pid:<{widths[0]}}  {tool:<{widths[1]}}  {' '.join(cmd.split())}" for pid, tool, cmd in rows)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+async def commands(agent: "Agent") -> list[tuple[str, str, str]]:
+    """The runs of the agent: pid, tool and command of each."""
+    if agent.session.toolsrv.process is None:
+        return []
+    async with agent.session.toolsrv.visit(agent.id) as client:
+        return [(pid, tool, (await _stat(client, pid)).get("command", "")) for pid, _, tool in await _rows(client)]
 
 
-async def command(agent: "Agent", word: str, pid: str) -> str:
-    """`term`, `kill`, `dismiss` a run of the agent, or `out`: the end of what it has printed so far."""
+async def output(agent: "Agent", pid: str) -> bytes:
+    """The end of what a run of the agent has printed so far."""
+    async with _visit(agent, pid) as client:
+        return await _output(client, pid)
+
+
+async def command(agent: "Agent", pid: str, word: str, *, by: "Agent | None") -> None:
+    """`term`, `kill` or `dismiss` a run of the agent."""
+    agent.permit(by)
+    async with _visit(agent, pid) as client:
+        await client.write(f"proc/{pid}/ctl", word.encode())
+
+
+@contextlib.asynccontextmanager
+async def _visit(agent: "Agent", pid: str) -> AsyncIterator[Client]:
+    """A connection to ask for a run by; `no such process: …` when the agent has none of that number."""
     if not (pid.isascii() and pid.isdigit()):
-        raise RefusedError(f"not a process: {pid}" if pid else f"no process given: proc {word} PID")
-    toolsrv = agent.session.toolsrv
-    if toolsrv.process is None:
-        raise RefusedError(f"no such process: {pid}")
+        raise RefusedError(f"not a process: {pid}")
+    unknown = RefusedError(f"no such process: {pid}")
+    if agent.session.toolsrv.process is None:
+        raise unknown
     try:
-        async with toolsrv.visit(agent.id) as client:
-            if word == "out":
-                return (await _output(client, pid)).decode(errors="replace")
-            await client.write(f"proc/{pid}/ctl", word.encode())
+        async with agent.session.toolsrv.visit(agent.id) as client:
+            yield client
     except NinepError as error:
         if str(error) == NOT_FOUND:
-            raise RefusedError(f"no such process: {pid}") from None
+            raise unknown from None
         raise
-    return {"term": "terminated", "kill": "killed", "dismiss": "dismissed"}[word]
 
 
 async def _output(client: Client, pid: str) -> bytes:

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from ollie.olliesrv.errors import RefusedError, denied, gone
 from ollie.olliesrv.sessions import ids, subagents
 from ollie.olliesrv.sessions.agent import Agent
-from ollie.olliesrv.sessions.commands import dispatch, listing
-from ollie.olliesrv.sessions.session_control import COMMANDS
 from ollie.olliesrv.settings.ceilings import covers
 from ollie.olliesrv.settings.directories import Scratch, working_directory
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.client import ToolServer
 from ollie.olliesrv.toolserver.following import Ended
+from ollie.olliesrv.turns.account import Account
 from ollie.protocol import paths, payload
+from ollie.protocol.result import ToolResult
 from ollie.store.interface import AgentRow, Seq, SessionRow, StoreError
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ class Session:
         """The agent of a name or an id."""
         return self._names.get(key) or self._agents.get(key)
 
+    def account(self, agent: str) -> Account | None:
+        """What the agent of an id has used; None when it is not there."""
+        found = self._agents.get(agent)
+        return found.runner.account if found is not None else None
+
     def agent_names(self) -> Iterable[tuple[str, Agent]]:
         """Its agents with their names, in order of creation."""
         return [(agent.name, agent) for agent in self._agents.values()]
@@ -126,7 +131,7 @@ class Session:
             session=self.id,
             name=self._free_name(fields.get("name", ""), fields.get("agent", ""), number),
             cwd=by.cwd if by is not None else "",
-            profile=self._services.config.profile,
+            profile=by.row.profile if by is not None else self._services.config.profile,
             settings=_inherited(by),
             ceiling=b"",
             parent=by.id if by is not None else "",
@@ -153,6 +158,10 @@ class Session:
         """`agent/new` written and then read: the id of a new agent, or the reply of a sub-agent."""
         return subagents.request(self, fields, by=by)
 
+    async def spawn(self, agent: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """The tool `agent_spawn`: what a sub-agent of an agent replies."""
+        return await subagents.call(self, arguments, by=self._agents[agent])
+
     async def start_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
         """`agent/new` written only: makes the agent, and with a prompt runs it detached."""
         return await subagents.detached(self, fields, by=by)
@@ -178,11 +187,6 @@ class Session:
         return task
 
     # What is done to it.
-
-    async def command(self, text: str, *, by: Agent | None) -> str:
-        """Carry out one command of `ctl`; its response, which ends in a newline unless it is empty."""
-        self._permit(by)
-        return await dispatch(COMMANDS, self, text, by)
 
     async def rename(self, name: str, *, by: Agent | None) -> None:
         """Give it another name; durable when this returns."""
@@ -294,10 +298,6 @@ class Session:
         """Its name with a newline."""
         return f"{self.name}\n".encode()
 
-    def commands_text(self) -> bytes:
-        """A line for each command of `ctl`."""
-        return listing(COMMANDS).encode()
-
     def agent_index_text(self) -> bytes:
         """A line for each agent: id, name, state, profile, backend, model, cwd."""
         return b"".join(_index_line(agent) for agent in self.agents())
@@ -345,18 +345,25 @@ class Session:
         """Its own agents may make others in it."""
         if not self.alive:
             raise gone()
-        if by is not None and (by.session is not self or not by.alive):
+        if by is None:
+            return
+        if by.session is not self or not by.alive:
             raise denied()
+        if subagents.depth(by) >= self._services.config.max_depth:
+            limit = self._services.config.max_depth
+            raise RefusedError(f"agents are made by agents at most {limit} levels deep (max_depth): {by.name}")
 
 
 _KINDS = ("tools", "agents", "skills")
 
 
 def _inherited(by: Agent | None) -> dict[str, Any]:
-    """The settings that bind what an agent makes as they bind itself."""
+    """The settings that what an agent makes has from it: what binds it, and whom it asks."""
     if by is None:
         return {}
-    kept = {key: by.row.settings[key] for key in ("sandbox",) if key in by.row.settings}
+    kept: dict[str, Any] = {
+        key: by.row.settings[key] for key in ("sandbox", "backend", "model") if key in by.row.settings
+    }
     return {**kept, **({"max_cost_usd": by.ceiling.max_cost_usd} if by.ceiling.max_cost_usd else {})}
 
 

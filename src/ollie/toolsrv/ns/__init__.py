@@ -5,7 +5,9 @@ from ollie.toolsrv.ns import bypass, ctl, proc, tools, tools_rev
 from ollie.toolsrv.server import Toolsrv
 
 ROOT: tuple[Entry[Toolsrv], ...] = (
-    Control("ctl", 0o220, "Loads and unloads tools: load AGENT TOOL, unload AGENT TOOL, invalidate.", ctl.command),
+    Control(
+        "ctl", 0o220, "Loads and unloads tools: load AGENT TOOL, unload AGENT TOOL, invalidate.", commands=ctl.COMMANDS
+    ),
     Control("tools", 0o660, "The loaded tools of the agent whose id is written, as JSON.", tools.command, tools.text),
     Control("tools_rev", 0o660, "The revision of that list.", tools_rev.command, tools_rev.text),
     Text("all", 0o440, "Every tool of this host, as JSON.", lambda toolsrv, _peer: toolsrv.offered_text()),

@@ -1,29 +1,29 @@
-"""`ctl`: loads and unloads tools for an agent.
+"""`ctl`: loads and unloads tools for an agent. Nothing is answered."""
 
-load AGENT TOOL
-unload AGENT TOOL
-invalidate
-"""
-
-from ninep.errors import NinepError
+from ninep.files import Command
 from ninep.tree import Peer
 from ollie.toolsrv.server import Toolsrv, own
 
 
-async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
-    """Run one command; nothing is answered.
-
-    Raises:
-        NinepError: `no such tool: NAME`, `broken tool: …`, `tool not loaded: NAME`, `permission denied`, or
-            `not a command: …`.
-    """
-    match text.split():
-        case ["load", agent, tool]:
-            toolsrv.registry.load(own(peer, agent), tool)
-        case ["unload", agent, tool]:
-            toolsrv.registry.unload(own(peer, agent), tool)
-        case ["invalidate"]:
-            toolsrv.registry.invalidate()
-        case _:
-            raise NinepError(f"not a command: {text} (load AGENT TOOL, unload AGENT TOOL, invalidate)")
+async def _load(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
+    agent, tool = argument.split()
+    toolsrv.registry.load(own(peer, agent), tool)
     return ""
+
+
+async def _unload(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
+    agent, tool = argument.split()
+    toolsrv.registry.unload(own(peer, agent), tool)
+    return ""
+
+
+async def _invalidate(toolsrv: Toolsrv, _peer: Peer, _argument: str) -> str:
+    toolsrv.registry.invalidate()
+    return ""
+
+
+COMMANDS: tuple[Command[Toolsrv], ...] = (
+    Command("load", "AGENT TOOL", "give an agent a tool", _load),
+    Command("unload", "AGENT TOOL", "take a tool from an agent", _unload),
+    Command("invalidate", "", "read every tool from disk again", _invalidate),
+)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from served import command, content
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
@@ -91,7 +92,7 @@ async def test_a_stop_ends_the_turn_and_keeps_what_was_said(agent: Agent) -> Non
     """The history is valid afterwards: the next turn works."""
     await agent.prompt(b"slow", by=None)
     await asyncio.sleep(0)
-    assert await agent.command("stop", by=None) == "stopped\n"
+    assert await command(agent, "stop") == "stopped\n"
     assert agent.state is State.IDLE
     await agent.prompt(b"next", by=None)
     assert await said(agent) == "> slow\n\n! stopped\n\n> next\n\nyou said: next\n"
@@ -99,14 +100,14 @@ async def test_a_stop_ends_the_turn_and_keeps_what_was_said(agent: Agent) -> Non
 
 async def test_a_stop_without_a_turn_says_so(agent: Agent) -> None:
     """It is no error."""
-    assert await agent.command("stop", by=None) == "nothing to stop\n"
+    assert await command(agent, "stop") == "nothing to stop\n"
 
 
 async def test_after_a_stop_the_queue_goes_on(agent: Agent) -> None:
     """The response says how much is left of it."""
     await agent.prompt(b"slow", by=None)
     await agent.prompt(b"after", by=None)
-    assert await agent.command("stop", by=None) == "stopped; 1 queued\n"
+    assert await command(agent, "stop") == "stopped; 1 queued\n"
     assert (await said(agent)).endswith("> after\n\nyou said: after\n")
 
 
@@ -229,28 +230,28 @@ async def test_a_directory_of_ollie_is_no_working_directory(agent: Agent, place:
 
 async def test_help_lists_every_command(agent: Agent) -> None:
     """Those of the seed that there are."""
-    listed = [line.split()[0] for line in (await agent.command("help", by=None)).splitlines()]
+    listed = [line.split()[0] for line in (await command(agent, "help")).splitlines()]
     assert {"stop", "kill", "clear", "model", "name", "cwd", "tools", "help"} <= set(listed)
-    assert agent.commands_text().decode() == await agent.command("help", by=None)
+    assert await content(agent, "ctl") == await command(agent, "help")
 
 
 async def test_an_unknown_command_lists_those_there_are(agent: Agent) -> None:
     """So does an empty one."""
     with pytest.raises(NinepError, match=r"^unknown command: stopp \(did you mean stop\? known: stop clear kill "):
-        await agent.command("stopp", by=None)
+        await command(agent, "stopp")
     with pytest.raises(NinepError, match=r"^unknown command:  \(known: "):
-        await agent.command("\n", by=None)
+        await command(agent, "\n")
     with pytest.raises(NinepError, match=r"^stop takes no argument: now$"):
-        await agent.command("stop now", by=None)
+        await command(agent, "stop now")
 
 
 async def test_model_name_and_cwd_are_shown_and_changed(agent: Agent, place: Path) -> None:
     """A command without its argument shows what counts."""
     (place / "work/sub").mkdir()
-    assert await agent.command("model", by=None) == "replay\n"
-    assert await agent.command("model other", by=None) == "other\n"
-    assert await agent.command("name second", by=None) == "second\n"
-    assert await agent.command(f"cwd {place}/work/sub", by=None) == f"{place}/work/sub\n"
+    assert await command(agent, "model") == "replay\n"
+    assert await command(agent, "model other") == "other\n"
+    assert await command(agent, "name second") == "second\n"
+    assert await command(agent, f"cwd {place}/work/sub") == f"{place}/work/sub\n"
     assert agent.session.find_agent("second") is agent
     assert agent.session.find_agent("coding") is None
 
@@ -271,7 +272,7 @@ async def test_clearing_forgets_the_history_and_keeps_the_chat(serve: Callable[.
     session = await ollie.sessions.create(name="s", by=None)
     agent = await session.start_agent({"prompt": "x"}, by=None)
     await said(agent)
-    assert await agent.command("clear", by=None) == "cleared\n"
+    assert await command(agent, "clear") == "cleared\n"
     await agent.prompt(b"x", by=None)
     assert await said(agent) == "> x\n\nfirst\n\n! the history was cleared\n\n> x\n\nfirst\n"
 
@@ -280,7 +281,7 @@ async def test_a_running_agent_is_not_cleared(agent: Agent) -> None:
     """The error says what to do."""
     await agent.prompt(b"slow", by=None)
     with pytest.raises(NinepError, match=r"^agent is running: coding \(stop it first\)$"):
-        await agent.command("clear", by=None)
+        await command(agent, "clear")
 
 
 async def test_kill_frees_everybody_who_waits(agent: Agent) -> None:
@@ -291,12 +292,12 @@ async def test_kill_frees_everybody_who_waits(agent: Agent) -> None:
     waiting = [asyncio.ensure_future(agent.wait_state()), asyncio.ensure_future(watch.next())]
     following = asyncio.ensure_future(agent.chat.more(1 << 20))
     await asyncio.sleep(0)
-    assert await agent.command("kill", by=None) == "killed\n"
+    assert await command(agent, "kill") == "killed\n"
     assert not await following
     for future in waiting:
         with pytest.raises(NinepError, match="file does not exist"):
             await future
-    for call in (agent.command("help", by=None), agent.prompt(b"x", by=None), agent.kill(by=None)):
+    for call in (command(agent, "stop"), agent.prompt(b"x", by=None), agent.kill(by=None)):
         with pytest.raises(NinepError, match="file does not exist"):
             await call
     assert agent.gone
@@ -356,15 +357,15 @@ async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place
     assert agent.may(narrow)
     assert not narrow.may(agent)
     assert not agent.may(beside)
-    await narrow.command("help", by=agent)
+    await command(narrow, "stop", by=agent)
     for call in (
-        agent.command("help", by=narrow),
+        command(agent, "stop", by=narrow),
         agent.prompt(b"x", by=beside),
         agent.kill(by=narrow),
         agent.rename("x", by=beside),
         agent.configure(b"seed=1", by=agent),
         session.kill(by=agent),
-        session.command("pause", by=agent),
+        command(session, "pause", by=agent),
         session.rename("x", by=agent),
     ):
         with pytest.raises(NinepError, match=r"^permission denied$"):
@@ -376,7 +377,7 @@ async def test_an_agent_of_another_session_is_out_of_reach(agent: Agent, ollie: 
     other = await ollie.sessions.create(name="other", by=None)
     stranger = await other.start_agent({"cwd": str(place / "work")}, by=None)
     assert not agent.may(stranger)
-    for call in (stranger.prompt(b"x", by=agent), other.start_agent({}, by=agent), ollie.command("kill", by=agent)):
+    for call in (stranger.prompt(b"x", by=agent), other.start_agent({}, by=agent), command(ollie, "kill", by=agent)):
         with pytest.raises(NinepError, match=r"^permission denied$"):
             await call
 
@@ -385,11 +386,11 @@ async def test_an_agent_moves_within_its_bound_only(agent: Agent, place: Path) -
     """And learns nothing of what is outside."""
     (place / "work/sub").mkdir()
     (place / "work/out").symlink_to("/")
-    assert await agent.command(f"cwd {place}/work/sub", by=agent) == f"{place}/work/sub\n"
-    assert await agent.command(f"cwd {place}/work", by=agent) == f"{place}/work\n"
+    assert await command(agent, f"cwd {place}/work/sub", by=agent) == f"{place}/work/sub\n"
+    assert await command(agent, f"cwd {place}/work", by=agent) == f"{place}/work\n"
     for path in ("/", str(place), "/nope", f"{place}/work/out/etc", "relative"):
         with pytest.raises(NinepError, match=r"^permission denied$"):
-            await agent.command(f"cwd {path}", by=agent)
+            await command(agent, f"cwd {path}", by=agent)
     assert agent.cwd == f"{place}/work"
 
 

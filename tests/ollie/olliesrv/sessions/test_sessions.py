@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from served import command
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
@@ -72,7 +73,7 @@ async def test_a_pause_holds_the_queue_and_lets_the_turn_end(session: Session) -
     watch = agent.watch_state("glenda")
     await agent.prompt(b"slow", by=None)
     await asyncio.sleep(0)
-    assert await session.command("pause", by=None) == "paused\n"
+    assert await command(session, "pause") == "paused\n"
     await agent.prompt(b"later", by=None)
     assert (agent.state, session.paused_text()) == (State.RUNNING, b"true\n")
     await agent.stop(by=None)
@@ -81,7 +82,7 @@ async def test_a_pause_holds_the_queue_and_lets_the_turn_end(session: Session) -
     watch.delivered()
     assert await agent.wait_state() == b"paused\n"
     assert not await agent.chat.more(agent.chat.length)
-    assert await session.command("resume", by=None) == "resumed\n"
+    assert await command(session, "resume") == "resumed\n"
     assert await agent.wait_state() == b"idle\n"
     assert (await agent.chat.read(0, 1000)).endswith(b"> later\n\nyou said: later\n")
 
@@ -90,11 +91,11 @@ async def test_a_pause_shows_in_agents_that_rest(session: Session) -> None:
     """And is gone with `resume`; said twice it changes nothing."""
     agent = await session.start_agent({}, by=None)
     for _ in range(2):
-        await session.command("pause", by=None)
+        await command(session, "pause")
         assert agent.state is State.PAUSED
     made = await session.start_agent({}, by=None)
     assert made.state is State.PAUSED
-    await session.command("resume", by=None)
+    await command(session, "resume")
     assert (agent.state, made.state) == (State.IDLE, State.IDLE)
 
 
@@ -103,7 +104,7 @@ async def test_a_killed_session_takes_its_agents_along(ollie: Ollie, session: Se
     agent = await session.start_agent({"prompt": "slow"}, by=None)
     waiting = asyncio.ensure_future(agent.wait_state())
     await asyncio.sleep(0)
-    assert await session.command("kill", by=None) == "killed\n"
+    assert await command(session, "kill") == "killed\n"
     with pytest.raises(NinepError, match=r"^file does not exist$"):
         await waiting
     assert (session.gone, agent.gone, ollie.sessions.live()) == (True, True, [])
@@ -114,8 +115,10 @@ async def test_a_killed_session_takes_its_agents_along(ollie: Ollie, session: Se
 
 async def test_an_unknown_command_lists_those_there_are(session: Session) -> None:
     """In the order of the table."""
-    with pytest.raises(NinepError, match=r"^unknown command: stop \(.*known: kill save invalidate pause resume\)$"):
-        await session.command("stop", by=None)
+    with pytest.raises(
+        NinepError, match=r"^unknown command: stop \(.*known: kill save invalidate pause resume help\)$"
+    ):
+        await command(session, "stop")
 
 
 async def test_a_session_has_at_most_so_many_agents(serve: Callable[..., Any]) -> None:
@@ -196,13 +199,13 @@ async def test_the_list_of_models_is_kept_until_it_is_invalidated(ollie: Ollie) 
     one, two = await asyncio.gather(ollie.models_text(), ollie.models_text())
     assert one == two
     assert await ollie.models_text() is await ollie.models_text()
-    assert await ollie.command("invalidate", by=None) == "invalidated\n"
+    assert await command(ollie, "invalidate") == "invalidated\n"
     assert await ollie.models_text() is not one
 
 
 async def test_kill_asks_the_server_to_end(ollie: Ollie) -> None:
     """Whoever runs it closes it."""
-    assert await ollie.command("kill", by=None) == "stopping\n"
+    assert await command(ollie, "kill") == "stopping\n"
     assert ollie.stopping.is_set()
 
 

@@ -152,7 +152,7 @@ async def test_it_is_told_that_the_tool_server_ended(serve: Callable[..., Any], 
     await chat(agent, "it said: ")
     await appears(place / "work/begun")
     await agent.session.toolsrv._end()
-    await agent.tools()
+    await agent.tools(by=None)
     said = await chat(agent, "told: ")
     assert 'exit="143"' in said
     assert said.count("told: ") == 1

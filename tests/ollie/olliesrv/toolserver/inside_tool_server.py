@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from served import command
 
 from ninep.errors import NinepError
 from ollie.olliesrv.process.procfs import is_zombie, process
@@ -93,7 +94,7 @@ async def test_a_stop_leaves_no_process_alive(serve: Callable[..., Any], place: 
     await appears(place / "work/pid")
     pid = int((place / "work/pid").read_text())
     assert alive(pid)
-    assert await agent.command("stop", by=None) == "stopped\n"
+    assert await command(agent, "stop") == "stopped\n"
     assert not alive(pid)
     assert agent.state is State.IDLE
     await agent.prompt(b"next", by=None)
@@ -323,8 +324,8 @@ async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
 async def test_the_tools_of_an_agent_are_listed(serve: Callable[..., Any], place: Path) -> None:
     """By name, with what each does."""
     agent = await make(serve, place, calling("echo"))
-    lines = (await agent.command("tools", by=None)).splitlines()
+    lines = (await command(agent, "tools")).splitlines()
     assert [line.split()[0] for line in lines] == ["file_read", "shell"]
     assert all(len(line.split()) > 2 for line in lines)
     with pytest.raises(NinepError):
-        await agent.command("tools all", by=None)
+        await command(agent, "tools all")

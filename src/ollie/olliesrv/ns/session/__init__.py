@@ -6,7 +6,7 @@ from typing import Any, Final
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Each, Entry
 from ollie.olliesrv.door.peer import OlliePeer
-from ollie.olliesrv.ns.session import agent, idx, name, new, toolsrv
+from ollie.olliesrv.ns.session import agent, ctl, idx, name, new, toolsrv
 from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.sessions.session import Session
 
@@ -32,8 +32,7 @@ SESSION: Final[Sequence[Entry[Session]]] = (
         "ctl",
         0o640,
         "Commands to the session: write one, read its answer.",
-        command=lambda session, peer, text: session.command(text, by=peer.agent),
-        text=lambda session, _peer: session.commands_text(),
+        commands=ctl.COMMANDS,
     ),
     Control(
         "name",

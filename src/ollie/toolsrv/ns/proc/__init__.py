@@ -13,7 +13,7 @@ RUN: tuple[Entry[Run], ...] = (
     Log("out", 0o440, "Its output as it comes.", lambda run: OutputReader(run.output)),
     Level("wait", 0o440, "Its exit code, as soon as it has exited.", stat.exit_code),
     Text("stat", 0o440, "Its state, as key=value lines.", stat.render),
-    Control("ctl", 0o220, "Ends or dismisses it: term, kill, signal N, dismiss.", ctl.command),
+    Control("ctl", 0o220, "Ends or dismisses it: term, kill, signal N, dismiss.", commands=ctl.COMMANDS),
 )
 
 

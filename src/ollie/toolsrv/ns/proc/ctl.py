@@ -1,40 +1,33 @@
-"""`proc/{pid}/ctl`: ends a run, or takes it out of the table.
-
-term         SIGTERM to its processes
-kill         end it with everything it started, at once
-signal N     send signal number N
-dismiss      forget it; only when it has exited
-"""
+"""`proc/{pid}/ctl`: ends a run, or takes it out of the table. Nothing is answered."""
 
 import signal
 
 from ninep.errors import NinepError
+from ninep.files import Command, done
 from ninep.tree import Peer
 from ollie.toolsrv.runs import Run
 
 
-async def command(run: Run, _peer: Peer, text: str) -> str:
-    """Run one command; nothing is answered. After `kill` nothing of the run is alive.
-
-    Raises:
-        NinepError: `process N has exited`, `process N has not exited`, `not a signal: …`, or `not a command: …`.
-    """
-    match text.split():
-        case ["term"]:
-            run.signal(signal.SIGTERM)
-        case ["kill"]:
-            await run.kill()
-        case ["signal", number]:
-            run.signal(_signal(number))
-        case ["dismiss"]:
-            run.dismiss()
-        case _:
-            raise NinepError(f"not a command: {text} (term, kill, signal N, dismiss)")
+async def _term(run: Run, _peer: Peer, _argument: str) -> str:
+    run.signal(signal.SIGTERM)
     return ""
 
 
-def _signal(number: str) -> int:
-    """A number that is a signal on this host."""
-    if number.isascii() and number.isdigit() and int(number) in set(signal.valid_signals()):
-        return int(number)
-    raise NinepError(f"not a signal: {number}")
+async def _signal(run: Run, _peer: Peer, number: str) -> str:
+    if not (number.isascii() and number.isdigit() and int(number) in set(signal.valid_signals())):
+        raise NinepError(f"not a signal: {number}")
+    run.signal(int(number))
+    return ""
+
+
+async def _dismiss(run: Run, _peer: Peer, _argument: str) -> str:
+    run.dismiss()
+    return ""
+
+
+COMMANDS: tuple[Command[Run], ...] = (
+    Command("term", "", "send SIGTERM to its processes", _term),
+    Command("kill", "", "end it with everything it started, at once", lambda run, _peer, _: done(run.kill())),
+    Command("signal", "N", "send signal number N", _signal),
+    Command("dismiss", "", "forget it; only when it has exited", _dismiss),
+)

@@ -6,7 +6,7 @@ from typing import Final
 from ninep.files import Control, Level, Log, Request, Sink, StoredText, Text, Watch
 from ninep.tree import Dir, Each, Entry
 from ollie.olliesrv.ns.session import name
-from ollie.olliesrv.ns.session.agent import new, proc
+from ollie.olliesrv.ns.session.agent import ctl, new, proc
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.sessions.session import Session
 
@@ -48,8 +48,7 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         "ctl",
         0o660,
         "Commands to the agent: write one, read its answer.",
-        command=lambda agent, peer, text: agent.command(text, by=peer.agent),
-        text=lambda agent, _peer: agent.commands_text(),
+        commands=ctl.COMMANDS,
     ),
     Text(
         "stats",

@@ -6,5 +6,13 @@ from ollie.olliesrv.sessions.agent import Agent
 
 
 async def render(agent: Agent, _peer: OlliePeer) -> bytes:
+    """As `table`."""
+    return (await table(agent)).encode()
+
+
+async def table(agent: Agent) -> str:
     """A line with headings, and one for each process: its number, its tool, its command."""
-    return (await processes.top_text(agent)).encode()
+    rows = [("PID", "TOOL", "CMD"), *await processes.commands(agent)]
+    pids, tools = (max(len(row[column]) for row in rows) for column in (0, 1))
+    lines = (f"{pid:<{pids}}  {tool:<{tools}}  {' '.join(command.split())}" for pid, tool, command in rows)
+    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -251,19 +251,29 @@ def pack_twalk(tag: int, fid: int, newfid: int, names: list[str]) -> bytes:
     return LAYOUT_TWALK.pack(17 + len(body), TWALK, tag, fid, newfid, len(names)) + body
 
 
-def parse_twalk(data: Buffer, at: int, end: int) -> tuple[int, int, list[str]]:
-    """The fid, newfid and the names, however many."""
+def split_twalk(data: Buffer, at: int, end: int) -> tuple[int, int, int, bytes]:
+    """The fid, newfid and the arguments of `parse_names`."""
     if end - at < 17:
         raise _wrong_size(data, at, end, 17)
     fid, newfid, count = _TWALK.unpack_from(data, at)
-    at += 17
+    return fid, newfid, count, bytes(data[at + 17 : end])
+
+
+def parse_names(count: int, packed: bytes) -> tuple[str, ...]:
+    """The names of a Twalk, however many; nothing else is in `packed`."""
+    at, end = 0, len(packed)
     names = []
     for _ in range(count):
-        name, at = parse_string(data, at, end)
+        name, at = parse_string(packed, at, end)
         names.append(name)
-    if at != end:
-        _ends(at, end)
-    return fid, newfid, names
+    _ends(at, end)
+    return tuple(names)
+
+
+def parse_twalk(data: Buffer, at: int, end: int) -> tuple[int, int, tuple[str, ...]]:
+    """The fid, newfid and the names, however many."""
+    fid, newfid, count, packed = split_twalk(data, at, end)
+    return fid, newfid, parse_names(count, packed)
 
 
 def pack_rwalk(tag: int, qids: list[bytes]) -> bytes:
@@ -416,6 +426,13 @@ def pack_stat(  # noqa: PLR0917  the fields of the record, in their order
 ) -> bytes:
     """A directory entry with its leading size; `kind` is the field `type`. ValueError above 65535 bytes."""
     strings = pack_string(name) + pack_string(uid) + pack_string(gid) + pack_string(muid)
+    return pack_record(kind, dev, qid, mode, atime, mtime, length, strings)
+
+
+def pack_record(  # noqa: PLR0917  the fields of the record, in their order
+    kind: int, dev: int, qid: bytes, mode: int, atime: int, mtime: int, length: int, strings: bytes
+) -> bytes:
+    """The same with the four strings packed."""
     size = 39 + len(strings)
     if size > MAX16 - 2:
         raise ValueError("stat record is longer than 65535 bytes")

@@ -286,6 +286,6 @@ def test_a_long_error_is_cut_between_characters() -> None:
     """An ename fits into the msize, and stays UTF-8."""
     direct = driver()
     direct.exchange(Tversion(_wire.NOTAG, 256, "9P2000"), ATTACH)
-    direct.session.error(1, "é" * 300)
+    direct.session.send(direct.session.rerror(1, "é" * 300))
     (reply,) = map(partial(Rerror, 1), ["é" * 123])
     assert direct.take() == encode(reply)

@@ -9,7 +9,17 @@ dialect.py     the table of them
 """
 
 from ninep._session.dialect import DIALECT
-from ninep._session.interface import AfidConversation, Driver, OpenFile, Place, Running, Timer, awaitable, check_name
+from ninep._session.interface import (
+    AfidConversation,
+    Driver,
+    OpenFile,
+    Place,
+    Running,
+    Timer,
+    Walked,
+    awaitable,
+    check_name,
+)
 from ninep._session.request import Limits
 from ninep._session.session import OUTPUT_BYTES, Session
 
@@ -24,6 +34,7 @@ __all__ = [
     "Running",
     "Session",
     "Timer",
+    "Walked",
     "awaitable",
     "check_name",
 ]

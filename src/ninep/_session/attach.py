@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from functools import partial
 
 from ninep import _wire, errors
-from ninep._session.fids import Fid, FidState
+from ninep._session.fids import AUTH, Fid
 from ninep._session.interface import AfidConversation, OpenFile, Place, check_text
 from ninep._session.request import Request
 from ninep._session.session import Session
@@ -43,10 +43,10 @@ def auth(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
 
 def _authenticating(  # noqa: PLR0917  a partial leaves the conversation last
     session: Session, tag: int, fid: Fid, uname: str, aname: str, conversation: AfidConversation
-) -> None:
+) -> bytes:
     fid.file = AuthFile(conversation, uname, aname)
     session.fids.turn(fid, _wire.RAUTH)
-    session.send(_wire.pack_qid_reply(_wire.RAUTH, tag, _wire.QID.pack(_wire.QTAUTH, 0, fid.number)))
+    return _wire.pack_qid_reply(_wire.RAUTH, tag, _wire.QID.pack(_wire.QTAUTH, 0, fid.number))
 
 
 def attach(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
@@ -66,7 +66,7 @@ def _finished(session: Session, afid: int, uname: str, aname: str) -> AfidConver
     if fid is None:
         raise NinepError(errors.UNKNOWN_FID)
     file = fid.file
-    if fid.state is not FidState.AUTH or not isinstance(file, AuthFile):
+    if fid.state is not AUTH or not isinstance(file, AuthFile):
         raise NinepError(errors.AUTHENTICATION_FAILED)
     if (file.uname, file.aname) != (uname, aname):
         raise NinepError(errors.AFID_OF_ANOTHER)
@@ -75,8 +75,8 @@ def _finished(session: Session, afid: int, uname: str, aname: str) -> AfidConver
     return file.conversation
 
 
-def _attached(session: Session, tag: int, fid: Fid, place: Place) -> None:
+def _attached(session: Session, tag: int, fid: Fid, place: Place) -> bytes:
     qid = place.qid()
     fid.place = place
     session.fids.turn(fid, _wire.RATTACH)
-    session.send(_wire.pack_qid_reply(_wire.RATTACH, tag, qid))
+    return _wire.pack_qid_reply(_wire.RATTACH, tag, qid)

@@ -7,8 +7,8 @@ from ninep._wire import Buffer
 from ninep.errors import NinepError
 
 
-def _flush(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
-    session.flush(tag, *_wire.parse_tflush(data, at, end))
+def _flush(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
+    return session.flush(tag, *_wire.parse_tflush(data, at, end))
 
 
 def _unknown(_session: Session, _tag: int, _data: Buffer, _at: int, _end: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ninep import _wire, errors
-from ninep._session.fids import Fid, FidState
+from ninep._session.fids import ENDING, Fid
 from ninep._session.request import Request
 from ninep._session.session import Session
 from ninep._wire import Buffer
@@ -17,26 +17,39 @@ from ninep.errors import NinepError
 _Work = Callable[[Session, Fid], Awaitable[None] | None]
 
 
-def clunk(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def clunk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Tclunk."""
-    _end(session, tag, _wire.TCLUNK, _clunk, *_wire.parse_fid(data, at, end))
+    return _end(session, tag, _wire.TCLUNK, _clunk, *_wire.parse_fid(data, at, end))
 
 
-def remove(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def remove(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Tremove; the fid is gone even when the file cannot be removed."""
-    _end(session, tag, _wire.TREMOVE, _remove, *_wire.parse_fid(data, at, end))
+    return _end(session, tag, _wire.TREMOVE, _remove, *_wire.parse_fid(data, at, end))
 
 
-def _end(session: Session, tag: int, kind: int, work: _Work, number: int) -> None:
+def _end(session: Session, tag: int, kind: int, work: _Work, number: int) -> bytes | None:
     fid = session.fids.use(number, kind)
-    fid.state = FidState.ENDING
-    if not fid.requests:
-        _work_now(session, tag, kind, fid, work)
-        return
+    fid.state = ENDING
+    if fid.requests:
+        _work_later(session, tag, kind, fid, work)
+        return None
+    try:
+        working = work(session, fid)
+    except BaseException:
+        session.fids.turn(fid, _wire.RERROR)
+        raise
+    if working is None:
+        return _ended(session, tag, kind, fid, None)
+    session.run(_request(session, tag, kind, fid), working)
+    return None
+
+
+def _work_later(session: Session, tag: int, kind: int, fid: Fid, work: _Work) -> None:
+    """Once everything that runs for the fid has ended."""
     request = _request(session, tag, kind, fid)
     session.enter(request)
-    fid.ending = partial(_work_later, session, request, fid, work)
-    for running in list(fid.requests):
+    fid.ending = partial(_work_now, session, request, fid, work)
+    for running in list(fid.requests or ()):
         session.cancel(running)
 
 
@@ -44,19 +57,7 @@ def _request(session: Session, tag: int, kind: int, fid: Fid) -> Request:
     return Request(tag, partial(_ended, session, tag, kind, fid), target=fid)
 
 
-def _work_now(session: Session, tag: int, kind: int, fid: Fid, work: _Work) -> None:
-    try:
-        working = work(session, fid)
-    except BaseException:
-        session.fids.turn(fid, _wire.RERROR)
-        raise
-    if working is None:
-        _ended(session, tag, kind, fid, None)
-    else:
-        session.run(_request(session, tag, kind, fid), working)
-
-
-def _work_later(session: Session, request: Request, fid: Fid, work: _Work) -> None:
+def _work_now(session: Session, request: Request, fid: Fid, work: _Work) -> None:
     try:
         working = work(session, fid)
     except Exception as error:  # noqa: BLE001  it becomes the reply, and is logged there
@@ -68,9 +69,9 @@ def _work_later(session: Session, request: Request, fid: Fid, work: _Work) -> No
         session.run(request, working)
 
 
-def _ended(session: Session, tag: int, kind: int, fid: Fid, _nothing: None) -> None:
+def _ended(session: Session, tag: int, kind: int, fid: Fid, _nothing: None) -> bytes:
     session.fids.turn(fid, kind + 1)
-    session.send(_wire.pack_empty(kind + 1, tag))
+    return _wire.pack_empty(kind + 1, tag)
 
 
 def _clunk(session: Session, fid: Fid) -> Awaitable[None] | None:

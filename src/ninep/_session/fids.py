@@ -60,7 +60,7 @@ class FidState(Enum):
     ENDING = auto()
 
 
-_S = FidState
+FREE, PENDING, PLACED, OPENING, READING, WRITING, BOTH, AUTH, ENDING = FidState  # a member is slow to look up
 _USES = (TWALK, TOPEN, TCREATE, TREAD, TWRITE, TCLUNK, TREMOVE, TSTAT, TWSTAT)
 
 
@@ -70,7 +70,7 @@ def _unknown() -> "dict[int, FidState | str]":
 
 def _placed(state: FidState, **differences: FidState | str) -> "dict[int, FidState | str]":
     rules: dict[int, FidState | str] = dict.fromkeys(_USES, state)
-    rules |= {TCLUNK: _S.ENDING, TREMOVE: _S.ENDING}
+    rules |= {TCLUNK: ENDING, TREMOVE: ENDING}
     for name, rule in differences.items():
         rules[_BY_NAME[name]] = rule
     return rules
@@ -81,22 +81,21 @@ _OPEN_ALREADY = {"open": errors.ALREADY_OPEN, "create": errors.ALREADY_OPEN}
 _UNREADABLE, _UNWRITABLE = errors.NOT_OPEN_FOR_READING, errors.NOT_OPEN_FOR_WRITING
 
 RULES: dict[FidState, dict[int, FidState | str]] = {
-    _S.PENDING: _unknown() | {RWALK: _S.PLACED, RATTACH: _S.PLACED, RAUTH: _S.AUTH, RERROR: _S.FREE},
-    _S.PLACED: _placed(_S.PLACED, open=_S.OPENING, create=_S.OPENING, read=errors.NOT_OPEN, write=errors.NOT_OPEN),
-    _S.OPENING: _placed(_S.OPENING, **_OPEN_ALREADY, read=errors.NOT_OPEN, write=errors.NOT_OPEN)
-    | {ROPEN: _S.BOTH, RERROR: _S.PLACED},
-    _S.READING: _placed(_S.READING, **_OPEN_ALREADY, write=_UNWRITABLE),
-    _S.WRITING: _placed(_S.WRITING, **_OPEN_ALREADY, read=_UNREADABLE),
-    _S.BOTH: _placed(_S.BOTH, **_OPEN_ALREADY),
-    _S.AUTH: dict.fromkeys(_USES, errors.AFID_MISUSED)
-    | {TREAD: _S.AUTH, TWRITE: _S.AUTH, TCLUNK: _S.ENDING, TREMOVE: _S.ENDING},
-    _S.ENDING: _unknown() | {RCLUNK: _S.FREE, RREMOVE: _S.FREE, RERROR: _S.FREE},
+    PENDING: _unknown() | {RWALK: PLACED, RATTACH: PLACED, RAUTH: AUTH, RERROR: FREE},
+    PLACED: _placed(PLACED, open=OPENING, create=OPENING, read=errors.NOT_OPEN, write=errors.NOT_OPEN),
+    OPENING: _placed(OPENING, **_OPEN_ALREADY, read=errors.NOT_OPEN, write=errors.NOT_OPEN)
+    | {ROPEN: BOTH, RERROR: PLACED},
+    READING: _placed(READING, **_OPEN_ALREADY, write=_UNWRITABLE),
+    WRITING: _placed(WRITING, **_OPEN_ALREADY, read=_UNREADABLE),
+    BOTH: _placed(BOTH, **_OPEN_ALREADY),
+    AUTH: dict.fromkeys(_USES, errors.AFID_MISUSED) | {TREAD: AUTH, TWRITE: AUTH, TCLUNK: ENDING, TREMOVE: ENDING},
+    ENDING: _unknown() | {RCLUNK: FREE, RREMOVE: FREE, RERROR: FREE},
 }
 
 for _state, _rules in RULES.items():
     _state.rules = _rules
 
-OPENED = (_S.READING, _S.WRITING, _S.BOTH, _S.READING)  # by the two low bits of the mode; OEXEC reads
+OPENED = (READING, WRITING, BOTH, READING)  # by the two low bits of the mode; OEXEC reads
 
 
 class Fid:
@@ -160,17 +159,17 @@ class Fids:
     def reserve(self, number: int) -> Fid:
         """A fid that is yet to be made."""
         self.check_free(number)
-        fid = self._table[number] = Fid(number, FidState.PENDING)
+        fid = self._table[number] = Fid(number, PENDING)
         return fid
 
     def place(self, number: int, place: Place) -> None:
         """A new fid, of a number that `check_free` has passed."""
-        self._table[number] = Fid(number, FidState.PLACED, place)
+        self._table[number] = Fid(number, PLACED, place)
 
     def turn(self, fid: Fid, reply: int) -> None:
         """Move it on by the reply that is about to be sent, where the table says so."""
         state = fid.state.rules.get(reply)
-        if state is FidState.FREE:
+        if state is FREE:
             del self._table[fid.number]
         elif isinstance(state, FidState):
             fid.state = state

@@ -1,6 +1,6 @@
 """What the session needs from a tree below it and from the driver around it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeGuard
 
 from ninep import errors
@@ -69,7 +69,7 @@ class OpenFile:
 
 
 class Place(Protocol):
-    """Where in a tree a fid is."""
+    """Where in a tree a fid is; it does not change, so that fids may share it."""
 
     @property
     def is_dir(self) -> bool:
@@ -81,8 +81,8 @@ class Place(Protocol):
     def path(self) -> str:
         """For people: `session/myproj/ctl`, `/` for the root."""
 
-    def walk(self, name: str) -> "Place | Awaitable[Place]":
-        """One step; `name` is well-formed, or `..`."""
+    def walk(self, names: Sequence[str]) -> "Walked | Awaitable[Walked]":
+        """Name by name, until one of them fails; NinepError when it is the first. Names may be ill-formed."""
 
     def open(self, mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Check permissions and prepare I/O; `iounit` is the largest payload of one Twrite."""
@@ -98,6 +98,9 @@ class Place(Protocol):
 
     def remove(self) -> Awaitable[None] | None:
         """Remove the file."""
+
+
+Walked = tuple[Place, list[bytes]]  # where a walk ended, and the qids of the names walked
 
 
 class AfidConversation(Protocol):

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ninep import _wire, errors
-from ninep._session.fids import OPENED, Fid, FidState
+from ninep._session.fids import ENDING, OPENED, OPENING, Fid
 from ninep._session.interface import OpenFile, Place, check_name
 from ninep._session.request import Request
 from ninep._session.session import Session
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 
-def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Topen."""
     number, mode = _wire.parse_topen(data, at, end)
     fid = session.fids.use(number, _wire.TOPEN)
     assert fid.place is not None
     file = fid.place.open(mode, session.iounit)
     if isinstance(file, OpenFile):
-        _opened(session, tag, fid, mode, file)
-        return
-    fid.state = FidState.OPENING
+        return _opened(session, tag, fid, mode, file)
+    fid.state = OPENING
     session.run(Request(tag, partial(_opened, session, tag, fid, mode), fid=fid, target=fid), file)
+    return None
 
 
-def _opened(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> None:
+def _opened(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> bytes:
     assert fid.place is not None
     fid.file = file
-    if fid.state is not FidState.ENDING:
+    if fid.state is not ENDING:
         fid.state = OPENED[mode & 3]
-    session.send(_wire.pack_opened(_wire.ROPEN, tag, fid.place.qid(), session.iounit))
+    return _wire.pack_opened(_wire.ROPEN, tag, fid.place.qid(), session.iounit)
 
 
 def create(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
@@ -45,18 +45,18 @@ def create(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
         raise NinepError(errors.NOT_DIRECTORY)
     check_name(name)
     creating = fid.place.create(name, perm, mode, session.iounit)
-    fid.state = FidState.OPENING
+    fid.state = OPENING
     session.run(Request(tag, partial(_created, session, tag, fid, mode), fid=fid, target=fid), creating)
 
 
-def _created(session: Session, tag: int, fid: Fid, mode: int, made: tuple[Place, OpenFile]) -> None:
+def _created(session: Session, tag: int, fid: Fid, mode: int, made: tuple[Place, OpenFile]) -> bytes:
     fid.place, fid.file = made
-    if fid.state is not FidState.ENDING:
+    if fid.state is not ENDING:
         fid.state = OPENED[mode & 3]
-    session.send(_wire.pack_opened(_wire.RCREATE, tag, fid.place.qid(), session.iounit))
+    return _wire.pack_opened(_wire.RCREATE, tag, fid.place.qid(), session.iounit)
 
 
-def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Tread; the count is clamped to what a message may carry."""
     number, offset, count = _wire.parse_tread(data, at, end)
     fid = session.fids.use(number, _wire.TREAD)
@@ -65,12 +65,12 @@ def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     count = min(count, session.iounit)
     content = file.read(offset, count)
     if isinstance(content, bytes):
-        session.send_read(tag, file, count, content)
-    else:
-        session.run(Request(tag, partial(session.send_read, tag, file, count), fid=fid), content)
+        return session.rread(tag, file, count, content)
+    session.run(Request(tag, partial(session.rread, tag, file, count), fid=fid), content)
+    return None
 
 
-def write(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def write(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Twrite."""
     number, offset, content = _wire.parse_twrite(data, at, end)
     fid = session.fids.use(number, _wire.TWRITE)
@@ -80,24 +80,20 @@ def write(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
         raise NinepError(errors.TOO_MANY_BYTES)
     count = fid.file.write(offset, content)
     if isinstance(count, int):
-        _written(session, tag, count)
-    else:
-        session.run(Request(tag, partial(_written, session, tag), fid=fid, written_bytes=size), count)
+        return _wire.pack_rwrite(tag, count)
+    session.run(Request(tag, partial(_wire.pack_rwrite, tag), fid=fid, written_bytes=size), count)
+    return None
 
 
-def _written(session: Session, tag: int, count: int) -> None:
-    session.send(_wire.pack_rwrite(tag, count))
-
-
-def stat(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def stat(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes:
     """Tstat."""
     (number,) = _wire.parse_fid(data, at, end)
     fid = session.fids.use(number, _wire.TSTAT)
     assert fid.place is not None
-    session.send(_wire.pack_rstat(tag, fid.place.stat()))
+    return _wire.pack_rstat(tag, fid.place.stat())
 
 
-def wstat(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
+def wstat(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Twstat; one that changes nothing commits what was written."""
     number, record = _wire.parse_twstat(data, at, end)
     _wire.parse_stat(record, 0, len(record))
@@ -109,10 +105,10 @@ def wstat(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     elif fid.file is not None:
         work = fid.file.commit()
     if work is None:
-        _changed(session, tag, None)
-    else:
-        session.run(Request(tag, partial(_changed, session, tag), fid=fid), work)
+        return _changed(tag, None)
+    session.run(Request(tag, partial(_changed, tag), fid=fid), work)
+    return None
 
 
-def _changed(session: Session, tag: int, _nothing: None) -> None:
-    session.send(_wire.pack_empty(_wire.RWSTAT, tag))
+def _changed(tag: int, _nothing: None) -> bytes:
+    return _wire.pack_empty(_wire.RWSTAT, tag)

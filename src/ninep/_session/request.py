@@ -38,7 +38,7 @@ class Request:
 
     Args:
         tag: of the message; None for what the session does by itself when a connection ends.
-        reply: sends the reply for a result.
+        reply: the reply for a result.
         fid: on whose behalf it runs; clunking that fid cancels it.
         target: the fid that it makes, opens or ends, and that goes its way in the table when the reply is Rerror.
         written_bytes: what it holds of a Twrite.
@@ -56,7 +56,7 @@ class Request:
     def __init__(
         self,
         tag: int | None,
-        reply: "Callable[[Any], None]",
+        reply: "Callable[[Any], bytes]",
         *,
         fid: "Fid | None" = None,
         target: "Fid | None" = None,

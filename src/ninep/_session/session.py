@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from ninep import _wire, errors
-from ninep._session.fids import Fids, FidState
+from ninep._session.fids import ENDING, Fids
 from ninep._session.interface import Driver, OpenFile
 from ninep._session.request import Abandoned, Limits, Request
 from ninep._wire import Buffer
@@ -36,7 +36,7 @@ _ENAME_BYTES = 1024
 _JOIN_BYTES = 4096  # a payload up to this is joined to its header at once
 _ALWAYS = {_wire.TVERSION, _wire.TFLUSH, _wire.TCLUNK, _wire.TREMOVE}  # what frees something has no limit
 
-Handler = Callable[["Session", int, Buffer, int, int], None]
+Handler = Callable[["Session", int, Buffer, int, int], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class Dialect:
 
     Args:
         version: as Rversion has it.
-        handlers: by type, 256 of them: `(session, tag, data, at, end)`, the message being `data[at:end]`. It sends the
-            reply or starts a request; NinepError is the reply Rerror, ProtocolError ends the connection.
+        handlers: by type, 256 of them: `(session, tag, data, at, end)`, the message being `data[at:end]`. It gives the
+            reply, or None when it has started a request; NinepError is the reply Rerror, ProtocolError ends the
+            connection.
     """
 
     version: str
@@ -129,48 +130,49 @@ class Session:
         Raises:
             ProtocolError: the input is no 9P2000; the connection is to be closed.
         """
-        data, size = self._input, len(self._input)
         self._processing = True
         try:
-            more = self._process(data, size)
+            return self._process(self._input, len(self._input))
         finally:
             self._processing = False
-        if self._at == size:
-            self._input, self._at = b"", 0
-        return more
 
     def _process(self, data: Buffer, size: int) -> bool:
         unpack_header = _wire.HEADER.unpack_from
-        while self._then is None and not self._closed:
+        while self._then is None and not self._closed and size - self._at >= _wire.HEADER_BYTES:
             if self.output_bytes >= OUTPUT_BYTES:
                 return True
             at = self._at
-            if size - at < _wire.HEADER_BYTES:
-                break
             length, kind, tag = unpack_header(data, at)
-            if not _wire.HEADER_BYTES <= length <= self._msize:
-                _wire.message_end(data, at, self._msize)
             end = at + length
-            if end > size:
+            if end > size or not _wire.HEADER_BYTES <= length <= self._msize:
+                _wire.message_end(data, at, self._msize)
                 break
             self._at = end
             if self._trace is not None:
                 self._trace("<-", data[at:end])
-            self._handle(kind, tag, data, at, end)
+            try:
+                if self._running:
+                    self._check_tag(kind, tag)
+                reply = self._handlers[kind](self, tag, data, at, end)
+            except Exception as error:  # noqa: BLE001  see there
+                reply = self._failed(kind, tag, error)
+            if reply is not None:
+                if self._trace is not None:
+                    self._trace("->", reply)
+                self.output.append(reply)
+                self.output_bytes += len(reply)
+        if self._at == size:
+            self._input, self._at = b"", 0
         return False
 
-    def _handle(self, kind: int, tag: int, data: Buffer, at: int, end: int) -> None:
-        try:
-            if self._running:
-                self._check_tag(kind, tag)
-            self._handlers[kind](self, tag, data, at, end)
-        except ProtocolError:
-            raise
-        except NinepError as error:
-            self.error(tag, str(error))
-        except Exception:  # noqa: BLE001  a bug in a callback ends its request, not the connection
-            _log.exception("a message of type %d failed", kind)
-            self.error(tag, errors.INTERNAL)
+    def _failed(self, kind: int, tag: int, error: Exception) -> bytes:
+        """The reply to a message; a bug in a callback ends its request, and only bad input the connection."""
+        if isinstance(error, ProtocolError):
+            raise error
+        if isinstance(error, NinepError):
+            return self.rerror(tag, str(error))
+        _log.error("a message of type %d failed", kind, exc_info=error)
+        return self.rerror(tag, errors.INTERNAL)
 
     def _check_tag(self, kind: int, tag: int) -> None:
         if tag in self._requests or tag in self._flushes:
@@ -181,7 +183,7 @@ class Session:
     # Output
 
     def send(self, frame: bytes) -> None:
-        """Send a whole message."""
+        """Send a whole message that is no handler's reply."""
         if self._closed:
             return
         if self._trace is not None:
@@ -191,8 +193,8 @@ class Session:
         if not self._processing:
             self.driver.wake()
 
-    def send_read(self, tag: int, file: OpenFile, count: int, data: bytes) -> None:
-        """Send Rread, and remember to tell the file when it was sent."""
+    def rread(self, tag: int, file: OpenFile, count: int, data: bytes) -> bytes:
+        """Rread, about to be sent, which the file will be told of; before a large payload the header goes by itself."""
         size = len(data)
         if size > count:
             raise ValueError(f"a read of {count} bytes gave {size}")
@@ -200,18 +202,17 @@ class Session:
             self._deliveries.append(file.sent)
             file.sent = None
         if size <= _JOIN_BYTES or self._trace is not None or self._closed:
-            self.send(_wire.pack_rread(tag, data))
-            return
+            return _wire.pack_rread(tag, data)
         self.output.append(_wire.LAYOUT_32.pack(11 + size, _wire.RREAD, tag, size))
         self.output_bytes += 11
-        self.send(data)
+        return data
 
-    def error(self, tag: int, ename: str) -> None:
-        """Send Rerror; a long text is cut."""
+    def rerror(self, tag: int, ename: str) -> bytes:
+        """Rerror; a long text is cut."""
         limit = min(_ENAME_BYTES, self._msize - 9)
         if len(ename) * 4 > limit:
             ename = ename.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
-        self.send(_wire.pack_rerror(tag, ename))
+        return _wire.pack_rerror(tag, ename)
 
     def sent(self) -> None:
         """All output was handed to the transport."""
@@ -282,20 +283,21 @@ class Session:
         assert request.tag is not None
         if error is None:
             try:
-                request.reply(value)
+                reply = request.reply(value)
             except Exception as refused:  # noqa: BLE001  becomes the reply, below
                 error = refused
             else:
+                self.send(reply)
                 return
         if request.target is not None:
             self.fids.turn(request.target, _wire.RERROR)
         if isinstance(error, NinepError):
-            self.error(request.tag, str(error))
+            self.send(self.rerror(request.tag, str(error)))
         elif isinstance(error, Exception):
             _log.error("the request with tag %d failed", request.tag, exc_info=error)
-            self.error(request.tag, errors.INTERNAL)
+            self.send(self.rerror(request.tag, errors.INTERNAL))
         elif not request.flushes:
-            self.error(request.tag, errors.INTERRUPTED)
+            self.send(self.rerror(request.tag, errors.INTERRUPTED))
 
     def cancel(self, request: Request) -> None:
         """Have it end soon."""
@@ -330,18 +332,18 @@ class Session:
         if not request.done:
             self._bound(request)
 
-    def flush(self, tag: int, oldtag: int) -> None:
+    def flush(self, tag: int, oldtag: int) -> bytes | None:
         """Cancel a request; Rflush comes when it has ended, at once when there is none."""
         request = self._requests.get(oldtag)
         if request is not None:
             request.flushes.append(tag)
             self._flushes[tag] = request
             self.cancel(request)
-            return
+            return None
         flushed = self._flushes.pop(oldtag, None)
         if flushed is not None:  # a Tflush that has not been answered never will be
             flushed.flushes.remove(oldtag)
-        self.send(_wire.pack_empty(_wire.RFLUSH, tag))
+        return _wire.pack_empty(_wire.RFLUSH, tag)
 
     # The whole session
 
@@ -352,7 +354,7 @@ class Session:
     def _begin(self, tag: int, msize: int, version: str) -> None:
         self._handlers = _GREETING
         if msize < _wire.MIN_MSIZE:
-            self.error(tag, errors.MSIZE_TOO_SMALL)
+            self.send(self.rerror(tag, errors.MSIZE_TOO_SMALL))
             return
         msize = min(msize, self.limits.msize)
         if version.partition(".")[0] != self._dialect.version:
@@ -379,7 +381,7 @@ class Session:
         self._then = then
         for request in list(self._running):
             request.silent = True
-            if request.target is not None and request.target.state is FidState.ENDING:
+            if request.target is not None and request.target.state is ENDING:
                 self._bound(request)
             else:
                 self.cancel(request)
@@ -401,8 +403,9 @@ class Session:
             self.driver.wake()
 
 
-def _no_reply(_value: Any) -> None:
-    """What the session does by itself has nobody to reply to."""
+def _no_reply(_value: Any) -> bytes:
+    """What the session does by itself has nobody to reply to: such a request is silent."""
+    return b""
 
 
 def greet(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
@@ -410,7 +413,7 @@ def greet(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     session.greet(tag, *_wire.parse_version(data, at, end))
 
 
-def _not_yet(_session: Session, _tag: int, _data: Buffer, _at: int, _end: int) -> None:
+def _not_yet(_session: Session, _tag: int, _data: Buffer, _at: int, _end: int) -> bytes:
     raise NinepError(errors.VERSION_FIRST)
 
 

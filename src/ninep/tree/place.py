@@ -1,12 +1,12 @@
-"""Where a fid is in a tree, and the reading of directories."""
+"""Where a fid is in a tree."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ninep import _wire, errors
-from ninep._session import OpenFile, awaitable, check_name
+from ninep._session import OpenFile, Walked, awaitable, check_name
 from ninep.errors import NinepError
-from ninep.messages import Stat
+from ninep.tree.directory import DirFile
 from ninep.tree.entries import (
     WANT_CREATE,
     WANT_READ,
@@ -17,14 +17,11 @@ from ninep.tree.entries import (
     Each,
     Peer,
 )
+from ninep.tree.node import Node, Scope
 
 if TYPE_CHECKING:
     from ninep.tree.options import Options
-    from ninep.tree.tree import Node, Tree
-
-_pack_qid = _wire.QID.pack
-
-INDEX_BITS = 16  # of a qid path; the number of the object is above them
+    from ninep.tree.tree import Tree
 
 Failed = Callable[["Place", NinepError], None]
 
@@ -34,37 +31,29 @@ class Attached:
 
     __slots__ = ("failed", "options", "peer", "tree")
 
-    def __init__(self, tree: "Tree", peer: Peer, options: "Options", failed: "Failed") -> None:
+    def __init__(self, tree: "Tree", peer: Peer, options: "Options", failed: Failed) -> None:
         self.tree, self.peer, self.options, self.failed = tree, peer, options, failed
 
 
 class Place:
-    """Where a fid is: an entry, the objects that lead there, and the directory above."""
+    """Where a fid is: an entry, and the objects that lead there."""
 
-    __slots__ = ("_name", "_number", "attached", "node", "obj", "objs", "parent")
+    __slots__ = ("attached", "node", "scope")
 
-    def __init__(  # noqa: PLR0917  made at every step of a walk, where keywords cost
-        self,
-        node: "Node",
-        obj: Any,
-        objs: tuple[Any, ...],
-        number: int,
-        attached: Attached,
-        parent: "Place | None",
-        name: str,
-    ) -> None:
-        self.node = node
-        self.obj = obj
-        self.objs = objs
+    def __init__(self, attached: Attached, node: Node, scope: Scope) -> None:
         self.attached = attached
-        self.parent = parent
-        self._number = number
-        self._name = name
+        self.node = node
+        self.scope = scope
 
     @property
     def is_dir(self) -> bool:
         """Whether it can be walked from."""
         return self.node.children is not None
+
+    @property
+    def obj(self) -> Any:
+        """The nearest object."""
+        return self.scope.obj
 
     @property
     def peer(self) -> Peer:
@@ -74,90 +63,113 @@ class Place:
     @property
     def name(self) -> str:
         """Its present name."""
-        if self.parent is not None and self.obj is not self.parent.obj:
-            return str(getattr(self.obj, "name", self._name))
-        return self._name
+        return self.node.name(self.scope)
 
     def path(self) -> str:
         """For people: `session/myproj/ctl`, `/` for the root."""
         names = []
-        place: Place = self
-        while place.parent is not None:
-            names.append(place.name)
-            place = place.parent
+        node, scope = self.node, self.scope
+        while node.parent is not None:
+            names.append(node.name(scope))
+            node, scope = node.above(scope)
         return "/".join(reversed(names)) or "/"
 
     def qid(self) -> bytes:
         """Its 13 bytes."""
-        node = self.node
-        version = node.entry.version(self.obj) & _wire.MAX32 if node.versioned else 0
-        return _pack_qid(node.type, version, self._number << INDEX_BITS | node.index)
+        return self.node.qid(self.scope)
 
     def check(self) -> None:
         """Refuse when one of the objects that lead here no longer exists."""
-        for obj in self.objs:
-            if getattr(obj, "gone", False):
-                raise NinepError(errors.NOT_FOUND)
+        self.scope.check()
 
     def permit(self, want: int) -> None:
         """Refuse what the peer may not do here."""
-        self.attached.tree.permit(self.attached.peer, self.node.entry, self.objs, want)
+        self.attached.tree.permit(self.attached.peer, self.node.entry, self.scope.objs, want)
 
-    def walk(self, name: str) -> "Place | Awaitable[Place]":
-        """One step; `name` is well-formed, or `..`."""
-        node = self.node
-        if node.children is None:
-            raise NinepError(errors.NOT_DIRECTORY)
-        if name == "..":
-            return self if self.parent is None else self.parent
-        self.check()
+    def walk(self, names: Sequence[str]) -> Walked | Awaitable[Walked]:
+        """Name by name, until one of them fails; NinepError when it is the first."""
+        return self._walk(self.node, self.scope, iter(names), []) if names else (self, [])
+
+    def _walk(self, node: Node, scope: Scope, names: Iterator[str], qids: list[bytes]) -> Walked | Awaitable[Walked]:
+        """On from a node, until a name fails or an object has to be waited for.
+
+        Names of the tables are well-formed, so that only the others are looked at.
+        """
         attached = self.attached
-        attached.tree.permit(attached.peer, node.entry, self.objs, WANT_WALK)
-        if node.filled is not None and not node.filled(self.obj, attached.peer):
-            raise NinepError(errors.NOT_FOUND)
-        child = node.children.get(name)
-        if child is not None:
-            return Place(child, self.obj, self.objs, self._number, self.attached, self, name)
+        peer, permit = attached.peer, attached.tree.permit
+        try:
+            scope.check()
+            for name in names:
+                children = node.children
+                if children is None:
+                    check_name(name)
+                    raise NinepError(errors.NOT_DIRECTORY)
+                if name == "..":
+                    node, scope = node.above(scope)
+                else:
+                    permit(peer, node.entry, scope.objs, WANT_WALK)
+                    if node.filled is not None and not node.filled(scope.obj, peer):
+                        raise NinepError(errors.NOT_FOUND)
+                    child = children.get(name)
+                    if child is None:
+                        child, found = self._find(node, scope, name)
+                        if awaitable(found):
+                            return self._walk_on(child, scope, found, name, names, qids)
+                        scope = scope.enter(found, name)
+                    node = child
+                qids.append(node.qid(scope))
+        except NinepError:
+            if not qids:
+                raise
+        return Place(attached, node, scope), qids
+
+    def _find(self, node: Node, scope: Scope, name: str) -> tuple[Node, Any]:
+        """The `Each` of a directory, and what it finds."""
+        check_name(name)
         if node.each is None:
             raise NinepError(errors.NOT_FOUND)
-        found = node.each.entry.find(self.obj, self.attached.peer, name)  # type: ignore[attr-defined]  # it is an Each
-        if awaitable(found):
-            return self._find(node.each, found, name)
-        return self._enter(node.each, found, name)
+        return node.each, node.each.entry.find(scope.obj, self.attached.peer, name)  # type: ignore[attr-defined]  # it is an Each
 
-    async def _find(self, each: "Node", finding: Awaitable[Any], name: str) -> "Place":
-        return self._enter(each, await finding, name)
-
-    def _enter(self, each: "Node", obj: Any, name: str) -> "Place":
-        if obj is None or getattr(obj, "gone", False):
-            raise NinepError(errors.NOT_FOUND)
-        return Place(each, obj, (*self.objs, obj), obj.number, self.attached, self, name)
+    async def _walk_on(  # noqa: PLR0917  where `_walk` stopped
+        self, each: Node, scope: Scope, finding: Awaitable[Any], name: str, names: Iterator[str], qids: list[bytes]
+    ) -> Walked:
+        try:
+            below = scope.enter(await finding, name)
+            qids.append(each.qid(below))
+        except NinepError:
+            if not qids:
+                raise
+            assert each.parent is not None
+            return Place(self.attached, each.parent, scope), qids
+        walked = self._walk(each, below, names, qids)
+        return walked if isinstance(walked, tuple) else await walked
 
     def open(self, mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Check permissions and prepare I/O."""
-        self.check()
-        if mode & ~(3 | _wire.OTRUNC | _wire.ORCLOSE):
+        self.scope.check()
+        want = _WANT.get(mode & ~_wire.ORCLOSE)
+        if want is None:
             raise NinepError(errors.ILLEGAL_MODE)
-        if self.node.children is not None and mode & ~_wire.ORCLOSE not in {_wire.OREAD, _wire.OEXEC}:
+        is_dir = self.node.children is not None
+        if is_dir and want & WANT_WRITE:
             raise NinepError(errors.IS_DIRECTORY)
-        self.permit(_WANT[mode & 3] | (WANT_WRITE if mode & _wire.OTRUNC else 0))
+        attached = self.attached
+        attached.tree.permit(attached.peer, self.node.entry, self.scope.objs, want)
         if mode & _wire.ORCLOSE:
             raise NinepError(errors.PERMISSION_DENIED)
-        if self.node.children is not None:
-            return DirFile(self)
-        return self.node.entry.open(self, mode, iounit)
+        return DirFile(self) if is_dir else self.node.entry.open(self, mode, iounit)
 
     def stat(self) -> bytes:
         """The directory entry, a whole record."""
-        self.check()
-        return self._record()
+        self.scope.check()
+        return self.record()
 
-    def _record(self) -> bytes:
-        entry, tree = self.node.entry, self.attached.tree
-        mode = entry.mode if self.node.children is None else entry.mode | _wire.DMDIR
-        length = entry.length(self.obj)
-        times = tree.started
-        return _wire.pack_stat(0, 0, self.qid(), mode, times, times, length, self.name, tree.uid, tree.gid, tree.uid)
+    def record(self) -> bytes:
+        """The same, of an object that is gone as well."""
+        node, scope, tree = self.node, self.scope, self.attached.tree
+        strings = node.packed_name(scope) + tree.packed_owner
+        length = node.entry.length(scope.obj)
+        return _wire.pack_record(0, 0, node.qid(scope), node.mode, tree.started, tree.started, length, strings)
 
     def children(self) -> "Iterator[Place] | Awaitable[Iterator[Place]]":
         """The places in this directory, fixed now and made as they are asked for."""
@@ -176,38 +188,39 @@ class Place:
 
     def _places(self, listing: Sequence[tuple[str, Any]]) -> "Iterator[Place]":
         assert self.node.children is not None
-        for name, child in self.node.children.items():
-            yield Place(child, self.obj, self.objs, self._number, self.attached, self, name)
+        for child in self.node.children.values():
+            yield Place(self.attached, child, self.scope)
         for name, obj in listing:
             assert self.node.each is not None
-            yield Place(self.node.each, obj, (*self.objs, obj), obj.number, self.attached, self, name)
+            yield Place(self.attached, self.node.each, Scope(obj, name, self.scope))
 
     def wstat(self, record: bytes) -> Awaitable[None] | None:
         """Truncate, or rename a directory that allows it; anything else is refused, and then nothing is changed."""
         self.check()
-        wanted, now = Stat.parse(record), Stat.parse(self._record())
-        changes = {name for name in _FIELDS if getattr(wanted, name) not in {getattr(_NULL, name), getattr(now, name)}}
-        truncate = wanted.length != _NULL.length and not self.is_dir
+        wanted, now = _fields(record), _fields(self.record())
+        changes = {name for name, value in wanted.items() if value not in {_NULL[name], now[name]}}
+        truncate = wanted["length"] != _NULL["length"] and not self.is_dir
         if truncate:
             changes -= {"length", "mtime", "atime"}
         if changes == {"name"} and not truncate:
-            return self._rename(wanted.name)
+            return self._rename(wanted["name"])
         if changes:
             raise NinepError(errors.WSTAT_PROHIBITED)
-        if truncate and wanted.length != now.length:
+        if truncate and wanted["length"] != now["length"]:
             self.permit(WANT_WRITE)
-            return self.node.entry.truncate(self.obj, self.peer, wanted.length)
+            return self.node.entry.truncate(self.obj, self.peer, wanted["length"])
         return None
 
     def _rename(self, name: str) -> Awaitable[None]:
         check_name(name)
         entry = self.node.entry
-        if not isinstance(entry, Each) or entry.rename is None or self.parent is None:
+        if not isinstance(entry, Each) or entry.rename is None:
             raise NinepError(errors.WSTAT_PROHIBITED)
         if name == "..":
             raise NinepError(errors.ILLEGAL_NAME)
         self.permit(WANT_RENAME)
-        renaming: Awaitable[None] = entry.rename(self.parent.obj, self.peer, self.obj, name)
+        assert self.scope.above is not None
+        renaming: Awaitable[None] = entry.rename(self.scope.above.obj, self.peer, self.obj, name)
         return renaming
 
     def create(self, name: str, perm: int, mode: int, iounit: int) -> Awaitable[tuple["Place", OpenFile]]:
@@ -225,7 +238,7 @@ class Place:
         self.permit(WANT_CREATE)
         return self._create(each, name, mode, iounit)
 
-    async def _create(self, each: "Node", name: str, mode: int, iounit: int) -> tuple["Place", OpenFile]:
+    async def _create(self, each: Node, name: str, mode: int, iounit: int) -> tuple["Place", OpenFile]:
         assert self.node.children is not None
         entry: Each[Any, Any] = each.entry  # type: ignore[assignment]  # it is an Each
         found = self.node.children.get(name) or entry.find(self.obj, self.peer, name)
@@ -234,71 +247,35 @@ class Place:
         if found is not None:
             raise NinepError(errors.NAME_EXISTS)
         assert entry.create is not None
-        place = self._enter(each, await entry.create(self.obj, self.peer, name), name)
+        made = await entry.create(self.obj, self.peer, name)
+        place = Place(self.attached, each, self.scope.enter(made, name))
         return place, cast("OpenFile", place.open(mode, iounit))
 
     def remove(self) -> Awaitable[None] | None:
         """Remove an `Each` directory that allows it."""
         self.check()
         entry = self.node.entry
-        if not isinstance(entry, Each) or entry.remove is None or self.parent is None:
+        if not isinstance(entry, Each) or entry.remove is None:
             raise NinepError(errors.PERMISSION_DENIED)
         self.permit(WANT_REMOVE)
-        removing: Awaitable[None] = entry.remove(self.parent.obj, self.peer, self.obj)
+        assert self.scope.above is not None
+        removing: Awaitable[None] = entry.remove(self.scope.above.obj, self.peer, self.obj)
         return removing
 
 
-_WANT = (WANT_READ, WANT_WRITE, WANT_READ | WANT_WRITE, WANT_WALK)
-_NULL = Stat()
+_WANT = {
+    _wire.OREAD: WANT_READ,
+    _wire.OWRITE: WANT_WRITE,
+    _wire.ORDWR: WANT_READ | WANT_WRITE,
+    _wire.OEXEC: WANT_WALK,
+}
+_WANT |= {mode | _wire.OTRUNC: want | WANT_WRITE for mode, want in _WANT.items()}
 _FIELDS = ("type", "dev", "qid", "mode", "atime", "mtime", "length", "name", "uid", "gid", "muid")
 
 
-class DirFile(OpenFile):
-    """Reads a directory: whole records, the same listing from one read at offset 0 to the next."""
+def _fields(record: bytes) -> dict[str, Any]:
+    """A stat record by the names of its fields."""
+    return dict(zip(_FIELDS, _wire.parse_stat(record, 0, len(record)), strict=True))
 
-    __slots__ = ("_end", "_pending", "_place", "_places")
 
-    def __init__(self, place: Place) -> None:
-        super().__init__()
-        self._place = place
-        self._places: Iterator[Place] = iter(())
-        self._pending = b""  # a record that did not fit the last reply
-        self._end = 0
-
-    def read(self, offset: int, count: int) -> bytes | Awaitable[bytes]:
-        """Whole records from the start, or from exactly where the last read ended."""
-        if offset == 0:
-            self._place.check()
-            places = self._place.children()
-            if awaitable(places):
-                return self._begin(places, count)
-            self._start(places)  # type: ignore[arg-type]  # not awaitable
-        elif offset != self._end:
-            raise NinepError(errors.BAD_DIRECTORY_OFFSET)
-        return self._fill(count)
-
-    async def _begin(self, listing: Awaitable[Iterator[Place]], count: int) -> bytes:
-        self._start(await listing)
-        return self._fill(count)
-
-    def _start(self, places: Iterator[Place]) -> None:
-        self._places, self._pending, self._end = places, b"", 0
-
-    def _fill(self, count: int) -> bytes:
-        data = self._pending
-        if len(data) > count:
-            raise NinepError(errors.COUNT_TOO_SMALL)
-        records = [data]
-        size = len(data)
-        self._pending = b""
-        for place in self._places:
-            record = place._record()  # noqa: SLF001  the check of `stat` would end the listing at an object just gone
-            if size + len(record) > count:
-                self._pending = record
-                break
-            records.append(record)
-            size += len(record)
-        if self._pending and not size:
-            raise NinepError(errors.COUNT_TOO_SMALL)
-        self._end += size
-        return b"".join(records)
+_NULL = _fields(_wire.NULL_STAT)

@@ -1,48 +1,19 @@
-"""A tree: its tables with an index for each entry."""
+"""A tree: its tables, the object at the top, and who may do what."""
 
 import os
 import pwd
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from ninep import _wire
-from ninep._session import check_name
 from ninep.errors import NinepError
-from ninep.tree.entries import Dir, Each, Entry, Peer, Permit, permit_by_mode
+from ninep.tree.entries import Dir, Entry, Peer, Permit, permit_by_mode
+from ninep.tree.node import INDEX_BITS, Node, Scope
 from ninep.tree.options import Options
-from ninep.tree.place import INDEX_BITS, Attached, Failed, Place
+from ninep.tree.place import Attached, Failed, Place
 
 T = TypeVar("T")
-
-
-class Node:
-    """An entry in its place in the table, with its index, its children by name, and what its qids have in common."""
-
-    __slots__ = ("children", "each", "entry", "filled", "index", "type", "versioned")
-
-    def __init__(self, entry: Entry[Any], indices: Iterator[int]) -> None:
-        self.entry = entry
-        self.index = next(indices)
-        self.children: dict[str, Node] | None = None
-        self.each: Node | None = None
-        self.filled = entry.filled if isinstance(entry, Dir) else None
-        self.type = _wire.QTDIR if isinstance(entry, Dir | Each) else _wire.QTFILE
-        self.versioned = type(entry).version is not Entry.version
-        if isinstance(entry, Dir | Each):
-            self.children = {}
-            for child in entry.entries:
-                self._add(Node(child, indices))
-
-    def _add(self, child: "Node") -> None:
-        assert self.children is not None
-        if isinstance(child.entry, Each):
-            assert self.each is None, f"a directory has one Each: {child.entry.name}"
-            self.each = child
-        else:
-            check_name(child.entry.name)
-            assert child.entry.name not in self.children, f"a name is used twice: {child.entry.name}"
-            self.children[child.entry.name] = child
 
 
 class Tree:
@@ -72,13 +43,14 @@ class Tree:
         self.permit = permit
         self.uid = uid or _user()
         self.gid = gid
+        self.packed_owner = _wire.pack_string(self.uid) + _wire.pack_string(gid) + _wire.pack_string(self.uid)
         self.started = int(time.time())
         self.top = Node(Dir("/", "", entries), indices)
 
     def root(self, peer: Peer, options: Options | None = None, failed: Failed | None = None) -> Place:
         """The root as this peer sees it; `failed` is told of errors that no reply can carry."""
         attached = Attached(self, peer, options or Options(), failed or _ignore)
-        return Place(self.top, self.obj, (self.obj,), getattr(self.obj, "number", 0), attached, None, "/")
+        return Place(attached, self.top, Scope(self.obj, "/"))
 
 
 def _user() -> str:

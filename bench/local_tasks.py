@@ -134,7 +134,7 @@ def make_directory(where: Path) -> None:
 
 def run_tool(name: str, arguments: str, where: Path) -> tuple[str, bool]:
     """What a call gives: text, and whether it is an error."""
-    if name in own.SPECS:
+    if name in own.ANSWERED:
         answer = own.answer(name, json.loads(arguments), "")
         return answer.text, answer.is_error
     tool = CATALOG[name]
@@ -168,8 +168,8 @@ class Meter:
         return f"read {self.read} tokens, {self.cached} more from the cache, wrote {self.written}"
 
 
-async def turn(backend: Any, where: Path, prompt: str, meter: Meter) -> tuple[str, int]:
-    """The answer to one prompt, and how many tools ran."""
+async def turn(backend: Any, where: Path, prompt: str, meter: Meter, depth: int = 0) -> tuple[str, int]:
+    """The answer to one prompt, and how many tools ran. Sub-agents have turns of their own, one level deep."""
     history: list[Message] = [User(prompt)]
     ran = 0
     for _ in range(MAX_STEPS):
@@ -179,13 +179,24 @@ async def turn(backend: Any, where: Path, prompt: str, meter: Meter) -> tuple[st
             return answer.text, ran
         for call in answer.calls:
             try:
-                output, is_error = run_tool(call.name, call.arguments, where)
+                if call.name == own.AGENT_SPAWN:
+                    output, is_error = await spawned(backend, where, call.arguments, meter, depth)
+                else:
+                    output, is_error = run_tool(call.name, call.arguments, where)
                 ran += 1
             except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 output, is_error = str(error), True
             print(f"    ({answer.reasoning}) {call.name} {call.arguments}\n      -> {output[:200]!r}")
             history.append(ToolResult(call.id, call.name, (TextContent(output),), is_error))
     return "(gave up)", ran
+
+
+async def spawned(backend: Any, where: Path, arguments: str, meter: Meter, depth: int) -> tuple[str, bool]:
+    """What a sub-agent replies, and whether it is an error."""
+    if depth:
+        return "a sub-agent cannot make another one", True
+    prompt = own.spawn(json.loads(arguments))["prompt"]
+    return (await turn(backend, where, prompt, meter, depth + 1))[0], False
 
 
 async def reply(backend: Any, where: Path, history: list[Message], meter: Meter) -> Assistant:

@@ -61,6 +61,12 @@ class Inject(Struct, frozen=True):
     text: str
 
 
+class Spent(Struct, frozen=True):
+    """A sub-agent has cost so much, which counts as its maker's own. At any time."""
+
+    cost_usd: float
+
+
 class Stop(Struct, frozen=True):
     """End the turn as soon as everything it runs is gone. When idle it does nothing."""
 
@@ -108,7 +114,20 @@ class TimerFired(Struct, frozen=True):
     number: int
 
 
-Event = Configure | SetPlan | Prompt | Inject | Stop | Clear | Streamed | ModelFailed | ToolDone | Stored | TimerFired
+Event = (
+    Configure
+    | SetPlan
+    | Prompt
+    | Inject
+    | Spent
+    | Stop
+    | Clear
+    | Streamed
+    | ModelFailed
+    | ToolDone
+    | Stored
+    | TimerFired
+)
 
 
 # Effects.

@@ -1,10 +1,14 @@
-"""Tools that the engine answers itself: they act on the conversation, not on the host."""
+"""Tools that need no host: they act on the conversation and on other agents.
+
+`plan` and `ask_user` are answered here at once. `agent_spawn` runs like a tool of the host, only that the server of
+agents runs it.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ollie.engine.messages import ToolSpec
 
@@ -28,6 +32,15 @@ class Answer(Struct, frozen=True):
     question: str = ""
 
 
+class _Spawn(Struct, forbid_unknown_fields=True):
+    prompt: str
+    agent: str | None = None
+    name: str | None = None
+    cwd: str | None = None
+    backend: str | None = None
+    model: str | None = None
+
+
 class _AskUser(Struct, forbid_unknown_fields=True):
     question: str
 
@@ -36,7 +49,29 @@ class _Plan(Struct, forbid_unknown_fields=True):
     text: str | None = None
 
 
+AGENT_SPAWN: Final = "agent_spawn"
+
 SPECS: Final[dict[str, ToolSpec]] = {
+    AGENT_SPAWN: ToolSpec(
+        name=AGENT_SPAWN,
+        description="Give a task to a sub-agent, which does it by itself and gives you its reply. "
+        "It knows nothing of this conversation, so its prompt must say all that it needs. "
+        "Several that you spawn in one reply work side by side.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "The whole task, and what to reply with."},
+                "agent": {"type": "string", "description": "Its profile; yours if not given."},
+                "name": {"type": "string", "description": "Keeps it afterwards, under this name."},
+                "cwd": {"type": "string", "description": "Its working directory, yours or one below."},
+                "backend": {"type": "string", "description": "Its provider of models; yours if not given."},
+                "model": {"type": "string", "description": "Its model; yours if not given."},
+            },
+            "required": ["prompt"],
+            "additionalProperties": False,
+        },
+        effect="read",
+    ),
     "ask_user": ToolSpec(
         name="ask_user",
         description="Ask the user a question that only they can answer. "
@@ -61,11 +96,30 @@ SPECS: Final[dict[str, ToolSpec]] = {
         effect="read",
     ),
 }
-"""What a model is told about each. They touch nothing that a barrier protects, hence `read`."""
+"""What a model is told about each.
+
+They are `read`: nothing that a barrier protects is touched by them, so they run beside others. What a sub-agent writes
+waits for a barrier of its own, which the call of its maker lies before.
+"""
+
+ANSWERED: Final = frozenset(SPECS) - {AGENT_SPAWN}
+"""Those that `answer` answers."""
+
+
+def spawn(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The arguments of `agent_spawn` as the keys of `agent/new`; a ValueError says what is wrong with them."""
+    try:
+        wanted = msgspec.convert(arguments, _Spawn)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"bad arguments: {error}") from None
+    fields = {key: value for key, value in structs.asdict(wanted).items() if value}
+    if not wanted.prompt.strip():
+        raise ValueError("the prompt is empty")
+    return fields
 
 
 def answer(name: str, arguments: Mapping[str, Any], plan: str) -> Answer:
-    """Answer a call of the own tool `name`; `plan` is the plan as it stands."""
+    """Answer a call of one of `ANSWERED`; `plan` is the plan as it stands."""
     try:
         if name == "ask_user":
             question = msgspec.convert(arguments, _AskUser).question.strip()

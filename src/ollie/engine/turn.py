@@ -225,7 +225,7 @@ def _run(state: State, out: Effects) -> State:
         if at is None:
             break
         call = state.calls[at]
-        if call.call.name in own.SPECS:
+        if call.call.name in own.ANSWERED:
             state = _answer_own(state, at, out)
         elif call.effect == "write" and not is_stored(state):
             state = need_barrier(state, out)
@@ -375,6 +375,11 @@ def _set_plan(state: State, event: ev.SetPlan, _out: Effects) -> State:
     return replace(state, plan=event.text)
 
 
+def _spend(state: State, event: ev.Spent, _out: Effects) -> State:
+    totals = replace(state.totals, cost_usd=state.totals.cost_usd + event.cost_usd)
+    return replace(state, totals=totals, turn_cost_usd=state.turn_cost_usd + event.cost_usd)
+
+
 def _inject(state: State, event: ev.Inject, _out: Effects) -> State:
     return replace(state, injected=(*state.injected, event.text))
 
@@ -420,6 +425,7 @@ _COMMON: Final[dict[type, Rule]] = {
     ev.Configure: _rule(_configure),
     ev.SetPlan: _rule(_set_plan),
     ev.Inject: _rule(_inject),
+    ev.Spent: _rule(_spend),
     ev.Stored: _rule(_take_stored),
     ev.Stop: _LATE,
     ev.Streamed: _LATE,

@@ -230,6 +230,18 @@ def test_settings_and_plan_may_change_at_any_time(phase: Phase) -> None:
     assert agent.effects == before
 
 
+@pytest.mark.parametrize("phase", Phase)
+def test_what_sub_agents_cost_counts_at_any_time(phase: Phase) -> None:
+    """As the agent's own, and as that of its turn."""
+    agent = PHASES[phase]()
+    totals, turn = agent.state.totals.cost_usd, agent.state.turn_cost_usd
+    before = list(agent.effects)
+    agent.give(ev.Spent(0.25), ev.Spent(0.5))
+    assert (agent.state.phase, agent.state.totals.cost_usd) == (phase, totals + 0.75)
+    assert agent.state.turn_cost_usd == turn + 0.75
+    assert agent.effects == before
+
+
 # Whole turns.
 
 
@@ -308,7 +320,7 @@ def test_forty_calls_run_a_few_at_a_time() -> None:
         (("c", "look", '{"a": '), 'not run: the arguments are not a JSON object: {"a": '),
         (("c", "look", "[1]"), "not run: the arguments are not a JSON object: [1]"),
         (("c", "look", '"\\ud800"'), "not run: the arguments are not a JSON object"),
-        (("c", "nope", "{}"), "unknown tool: nope (known: ask_user change look plan)"),
+        (("c", "nope", "{}"), "unknown tool: nope (known: agent_spawn ask_user change look plan)"),
         (("c", "<|look|>", "{}"), "unknown tool: <|look|>"),
         (("c", "", "{}"), "not run: the call names no tool"),
     ],

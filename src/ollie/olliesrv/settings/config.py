@@ -33,6 +33,7 @@ class Config(Limits, frozen=True, kw_only=True):
         models_s: how long one backend may take to list its models.
         max_prompt_bytes: the longest prompt.
         max_agents: how many agents one session may have.
+        max_depth: how many levels of agents may lie below one of the owner's, each made by an agent above it.
         toolsrv_start_s: how long a tool server may take to answer for the first time.
         resume: what becomes of prompts that waited when an earlier server ended: `queue` runs them; `off` holds those
             of an agent until its next prompt, or the session's command `resume`.
@@ -52,6 +53,7 @@ class Config(Limits, frozen=True, kw_only=True):
     models_s: Seconds = 10.0
     max_prompt_bytes: Count = 16 * 1024 * 1024
     max_agents: Count = 10_000
+    max_depth: Count = 3
     resume: Literal["queue", "off"] = "queue"
     open_sessions: Count = 16
     toolsrv_start_s: Seconds = 30.0

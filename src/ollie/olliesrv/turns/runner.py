@@ -16,23 +16,23 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from msgspec.structs import replace
-
 from ninep.errors import NinepError
 from ollie.backends.interface import Backend
-from ollie.engine import cut
+from ollie.engine import cut, own
 from ollie.engine import events as ev
 from ollie.engine.messages import Message, ToolCall, ToolSpec
 from ollie.engine.records import Ended, Prompted, Record
 from ollie.engine.turn import State as Engine
-from ollie.olliesrv.errors import RefusedError, gone
+from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.settings.directories import unmoved
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.client import Call, ToolServer
-from ollie.olliesrv.turns import stats
+from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Transcript, history
 from ollie.olliesrv.turns.driver import Turns
+from ollie.olliesrv.turns.ends import Ends
+from ollie.olliesrv.turns.patience import patiently
 from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.states import State, state_of
 from ollie.protocol.result import ToolResult
@@ -40,9 +40,6 @@ from ollie.store.interface import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-_COMPLETED = 256  # keys of messages that are remembered; a tool server repeats only what it was not told to forget
-_STORE_FIRST_S = 1.0
-_STORE_LONGEST_S = 30.0
 
 
 class Host(Protocol):
@@ -56,6 +53,14 @@ class Host(Protocol):
     @property
     def toolsrv(self) -> ToolServer:
         """Where its tools run."""
+        ...
+
+    def account(self, agent: str) -> Account | None:
+        """What the agent of an id has used; None when it is not there."""
+        ...
+
+    async def spawn(self, agent: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a sub-agent of an agent; when this returns, also on cancellation, nothing of it is alive."""
         ...
 
 
@@ -84,7 +89,6 @@ class Runner:
     ) -> None:
         self.queued = len(services.store.queue(agent))
         self._held = self.queued > 0
-        self.counts = stats.decode(services.store.stats(agent))
         self._agent = agent
         self._outfit = outfit
         self._transcript = transcript
@@ -103,7 +107,9 @@ class Runner:
         self._stop_note = ""
         self._closing = False
         self._holding = False
-        self._ends: list[asyncio.Future[ev.TurnEnded]] = []
+        self._pressing = False
+        self._ends = Ends()
+        self.account = Account(outfit, services.store, lambda: self._turns, host.account)
 
     # Its queue.
 
@@ -116,7 +122,11 @@ class Runner:
     def state(self) -> State:
         """The state of the agent."""
         queued = self.queued > 0 and not self._held and not self._closing
-        return state_of(turn=self.busy, queued=queued, paused=self._host.paused)
+        return state_of(turn=self.busy, queued=queued, paused=self._paused)
+
+    @property
+    def _paused(self) -> bool:
+        return self._host.paused and not self._pressing
 
     @property
     def activity(self) -> str:
@@ -129,21 +139,21 @@ class Runner:
             return "waiting for approval"
         return self._turns.trouble or self._turns.state.activity
 
-    def enqueue(self, text: str) -> Seq:
-        """Add a prompt to the queue, and begin its turn if it may run now."""
+    def enqueue(self, text: str, *, pressing: bool = False) -> Seq:
+        """Add a prompt to the queue, and begin its turn if it may run now; a pressing one may also in a pause."""
         seq = self._store.enqueue(self._agent, text)
         self.queued += 1
+        self._pressing = self._pressing or pressing
         self.let_go()
         return seq
 
     def complete(self, key: str, message: str) -> Seq:
         """Add a message to the queue, unless one with this key was added before; a queue that is held stays held."""
-        if key not in self.counts.completed:
-            self.counts = replace(self.counts, completed=(*self.counts.completed, key)[-_COMPLETED:])
+        if self.account.complete(key):
             self._store.enqueue(self._agent, message)
             self.queued += 1
         # In one step of the loop with the entry, so that the store has both or neither.
-        seq = self._store.put_stats(self._agent, stats.encode(self.counts))
+        seq = self.account.stored()
         self.advance()
         return seq
 
@@ -154,16 +164,14 @@ class Runner:
 
     def advance(self) -> None:
         """Begin the next turn if there is one that may run now, and announce the state."""
-        if self.queued and not self._held and not self._host.paused and not self._closing and not self.busy:
+        if self.queued and not self._held and not self._paused and not self._closing and not self.busy:
             self._stop_note = ""
             self._preparing = _task(self._prepare())
         self._changed()
 
     def turn_end(self) -> "asyncio.Future[ev.TurnEnded]":
         """How the turn that runs, or else the next one, ends; `file does not exist` when the agent is killed first."""
-        future = asyncio.get_running_loop().create_future()
-        self._ends.append(future)
-        return future
+        return self._ends.next()
 
     async def _prepare(self) -> None:
         """Make ready what a turn needs, and begin it."""
@@ -171,7 +179,7 @@ class Runner:
         if self._stop_note:
             self._fetching.cancel()
         try:
-            turns = await self._engine_at_last()
+            turns = await patiently(self.engine, self._in_trouble)
             await asyncio.wait({self._fetching})
             self._problem = _problem(self._fetching)
         finally:
@@ -182,19 +190,8 @@ class Runner:
             self._begin(turns, waiting[0].entry, waiting[0].text)
         self._changed()
 
-    async def _engine_at_last(self) -> Turns:
-        """Its engine; a store that cannot be read is asked again."""
-        wait_s = _STORE_FIRST_S
-        while True:
-            try:
-                turns = await self.engine()
-            except StoreError as error:
-                self._trouble = str(error)
-            else:
-                self._trouble = ""
-                return turns
-            await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, _STORE_LONGEST_S)
+    def _in_trouble(self, why: str) -> None:
+        self._trouble = why
 
     async def _fetch(self) -> None:
         tools = self._outfit().tools
@@ -210,6 +207,7 @@ class Runner:
             setup = ev.Setup("")
         self._store.dequeue(self._agent, entry)
         self.queued -= 1
+        self._pressing = False
         turns.feed(ev.Configure(setup), ev.Prompt(text), *([ev.Stop(self._stop_note)] if self._stop_note else []))
 
     def _changed(self) -> None:
@@ -227,7 +225,7 @@ class Runner:
             if self._turns is None:
                 past = await self._past()
                 await self._transcript.resume()
-                totals = self.counts.totals
+                totals = self.account.counts.totals
                 self._turns = Turns(Engine(ev.Setup(""), past, self._plan.text, totals, turn=totals.turns), self)
         return self._turns
 
@@ -238,7 +236,8 @@ class Runner:
         """Close the turn that an earlier server was in the middle of when it ended."""
         past = await self._past()
         said = await self._transcript.resume_cut(past)
-        self._transcript.append(cut.close(past, said, self.counts.totals.turns, self.counts.cost_last_turn_usd))
+        counts = self.account.counts
+        self._transcript.append(cut.close(past, said, counts.totals.turns, counts.cost_last_turn_usd))
         self._store.set_busy(self._agent, busy=False)
 
     async def last_words(self) -> str:
@@ -249,26 +248,22 @@ class Runner:
 
     def backend(self) -> Backend:
         """The backend to ask."""
-        if self._problem:
-            raise RefusedError(self._problem)
+        problem = self._problem or self.account.exhausted()
+        if problem:
+            raise RefusedError(problem)
         return self._outfit().backend()
 
     def append(self, records: Sequence[Record]) -> Seq:
         """Write records to the chat and the history, and count."""
         assert self._turns is not None
-        counts = self.counts
+        chat_offset = None
         for record in records:
             if isinstance(record, Prompted):
-                counts = replace(counts, turn_chat_offset=self._transcript.length)
+                chat_offset = self._transcript.length
             if isinstance(record, Prompted | Ended):
                 self._store.set_busy(self._agent, busy=isinstance(record, Prompted))
         seq = self._transcript.append(records)
-        state = self._turns.state
-        counts = replace(counts, totals=state.totals, cost_last_turn_usd=state.turn_cost_usd)
-        if counts != self.counts:
-            self.counts = counts
-            seq = self._store.put_stats(self._agent, stats.encode(counts))
-        return seq
+        return self.account.take(self._turns.state, chat_offset=chat_offset) or seq
 
     async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
         """Return when everything up to this change is durable."""
@@ -276,6 +271,8 @@ class Runner:
 
     async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
         """Run a tool; then look whether the tools have changed by it."""
+        if call.name == own.AGENT_SPAWN:
+            return await self._host.spawn(self._agent, arguments)
         outfit = self._outfit()
         cwd = outfit.row.cwd
         if not unmoved(cwd):
@@ -297,10 +294,7 @@ class Runner:
 
     def turn_ended(self, ended: ev.TurnEnded) -> None:
         """Tell those who wait for the end of this turn."""
-        ends, self._ends = self._ends, []
-        for future in ends:
-            if not future.done():
-                future.set_result(ended)
+        self._ends.tell(ended)
 
     def state_changed(self) -> None:
         """A turn began, or is over: perhaps the next one can begin."""
@@ -368,10 +362,7 @@ class Runner:
         self._fetching = self._preparing = None
         if self._turns is not None:
             await self._turns.close(self._services.config.cancel_s + self._services.config.close_s)
-        for future in self._ends:
-            if not future.done():
-                future.set_exception(gone())
-        self._ends.clear()
+        self._ends.close()
         if self._holding:
             self._holding = False
             self._host.toolsrv.release()

@@ -12,7 +12,6 @@ import pytest
 from ollie.engine.cut import NOTE, RESULT
 from ollie.engine.history import problem
 from ollie.engine.messages import Assistant, Message, TextContent, ToolResult
-from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.turns.states import State
 
@@ -49,12 +48,12 @@ def script(*spawned: dict[str, Any]) -> str:
 def begin(serve: Make, place: Path) -> Callable[..., Any]:
     """Makes a server with one agent, whose prompt `spawn` has sub-agents made."""
 
-    async def make(*spawned: dict[str, Any], cfg: str = "", **config: Any) -> Agent:
-        ollie: Ollie = await serve(script(*spawned), tools=("agent_spawn", "plan"), **config)
+    async def make(*spawned: dict[str, Any], cfg: dict[str, str] | None = None, **config: Any) -> Agent:
+        ollie = await serve(script(*spawned), tools=("agent_spawn", "plan"), **config)
         session = await ollie.sessions.create(name="myproj", by=None)
         agent = await session.start_agent({"name": "coding", "cwd": str(place / "work")}, by=None)
         if cfg:
-            await agent.configure(cfg.encode(), by=None)
+            await agent.change(cfg, by=None)
         return agent
 
     return make
@@ -87,15 +86,15 @@ async def hanging(agent: Agent, count: int = 1) -> list[Agent]:
     await agent.prompt(b"spawn", by=None)
     while len(agent.session.agents()) <= count:  # noqa: ASYNC110  nobody tells
         await asyncio.sleep(0)  # a few steps of the loop
-    made = agent.session.agents()[1:]
+    made = agent.session.agents()[1 : count + 1]
     for one in made:
         while b"I begin" not in await one.chat.read(0, 1000):
             await one.chat.more(one.chat.length)
     return made
 
 
-def stat(agent: Agent, key: str) -> str:
-    return dict(line.split("=", 1) for line in agent.stats_text().decode().splitlines())[key]
+def cost(agent: Agent) -> float:
+    return agent.runner.account.counts.totals.cost_usd
 
 
 async def test_the_reply_is_the_result(begin: Make) -> None:
@@ -111,9 +110,8 @@ async def test_several_work_side_by_side(begin: Make) -> None:
     """Their results have the order of the calls; while they run they are listed, and the activity says so."""
     agent = await begin({"prompt": "hang 1"}, {"prompt": "hang 2"}, {"prompt": "three"})
     made = await hanging(agent, 2)
-    assert stat(agent, "activity") == "calling agent_spawn"
-    listed = agent.session.agent_index_text().decode()
-    assert [line.split("\t")[2] for line in listed.splitlines()[:3]] == ["running"] * 3
+    assert agent.runner.activity == "calling agent_spawn"
+    assert [one.state for one in agent.session.agents()[:3]] == [State.RUNNING] * 3
     await asyncio.gather(*(one.stop(by=None) for one in reversed(made[:2])))
     await agent.wait_state()
     early = "I begin\nthe sub-agent ended early: stopped"
@@ -130,7 +128,7 @@ async def test_a_named_one_stays(begin: Make) -> None:
     await helper.prompt(b"again", by=agent)
     await helper.wait_state()
     assert (await helper.chat.read(0, 1000)).decode().endswith("> again\n\nyou said: again\n")
-    await agent.prompt(b"spawn", by=None)
+    await agent.prompt(b"spawn again", by=None)
     await agent.wait_state()
     assert (await results(agent))[-1] == ("no sub-agent was made: agent exists: helper", True)
 
@@ -186,12 +184,14 @@ async def test_it_is_as_its_maker_is(begin: Make, place: Path) -> None:
     """Profile, backend, model, sandbox, budget and directory, as far as nothing else is asked for."""
     (place / "work/below").mkdir()
     agent = await begin(
-        {"prompt": "hang"}, {"prompt": "hang", "cwd": "below"}, cfg="model=m sandbox=strict max_cost_usd=9"
+        {"prompt": "hang"},
+        {"prompt": "hang", "cwd": "below"},
+        cfg={"model": "m", "sandbox": "strict", "max_cost_usd": "9"},
     )
     one, two = await hanging(agent, 2)
     for made, cwd in ((one, agent.cwd), (two, f"{agent.cwd}/below")):
-        wanted = {"agent=default", "backend=replay", "model=m", "sandbox=strict", "max_cost_usd=9.0", f"cwd={cwd}"}
-        assert wanted <= set(made.cfg_text().decode().splitlines())
+        wanted = {"agent": "default", "backend": "replay", "model": "m", "sandbox": "strict", "max_cost_usd": "9.0"}
+        assert (wanted | {"cwd": cwd}).items() <= made.outfit.shown().items()
         assert agent.may(made)
     await agent.stop(by=None)
 
@@ -206,7 +206,9 @@ async def test_one_that_fails(begin: Make) -> None:
 @pytest.mark.parametrize("how", ["stop", "max_turn_s"])
 async def test_one_that_hangs_is_stopped_with_its_maker(begin: Make, how: str) -> None:
     """Agents and models 10: its partial reply is in the history, which is valid, and nothing of it is alive."""
-    agent = await begin({"prompt": "hang"}, {"prompt": "hang"}, cfg="max_turn_s=1" if how == "max_turn_s" else "")
+    agent = await begin(
+        {"prompt": "hang"}, {"prompt": "hang"}, cfg={"max_turn_s": "1"} if how == "max_turn_s" else None
+    )
     made = await hanging(agent, 2)
     if how == "stop":
         assert await agent.stop(by=None)
@@ -273,14 +275,11 @@ async def test_there_is_a_lowest_level(begin: Make) -> None:
 
 async def test_a_budget_is_for_all_that_an_agent_makes(begin: Make) -> None:
     """What sub-agents cost counts as their maker's, and where it is used up none of them asks again."""
-    agent = await begin({"prompt": "dear"}, {"prompt": "dear"}, cfg="max_cost_usd=1.2")
-    assert (
-        await spawned(agent)
-        == [("one\nthe sub-agent ended early: the budget of $1.20 is used up (max_cost_usd); raise it to go on", True)]
-        * 2
-    )
-    assert stat(agent, "cost_usd") == stat(agent, "cost_last_turn_usd") == "1.250000"
-    assert "! the budget of $1.20 is used up" in (await agent.chat.read(0, 1000)).decode()
+    agent = await begin({"prompt": "dear"}, cfg={"max_cost_usd": "0.7"})
+    used_up = "the budget of $0.70 is used up (max_cost_usd); raise it to go on"
+    assert await spawned(agent) == [(f"one\nthe sub-agent ended early: {used_up}", True)]
+    assert cost(agent) == agent.runner.account.counts.cost_last_turn_usd == 0.75
+    assert (await agent.chat.read(0, 1000)).decode() == f"> spawn\n\nI ask.\n\n! {used_up}\n"
 
 
 async def test_what_a_kept_agent_costs_counts_for_its_maker(begin: Make) -> None:
@@ -288,10 +287,10 @@ async def test_what_a_kept_agent_costs_counts_for_its_maker(begin: Make) -> None
     agent = await begin()
     kept = await agent.session.start_agent({"name": "kept", "prompt": "hello"}, by=agent)
     await kept.wait_state()
-    assert (stat(kept, "cost_usd"), stat(agent, "cost_usd")) == ("0.125000", "0.125000")
+    assert (cost(kept), cost(agent)) == (0.125, 0.125)
     await agent.prompt(b"hello", by=None)
     await agent.wait_state()
-    assert (stat(kept, "cost_usd"), stat(agent, "cost_usd")) == ("0.125000", "0.250000")
+    assert (cost(kept), cost(agent)) == (0.125, 0.25)
 
 
 async def test_a_pause_lets_the_whole_turn_end(begin: Make) -> None:
@@ -305,7 +304,7 @@ async def test_a_pause_lets_the_whole_turn_end(begin: Make) -> None:
     )
     assert pieces == [b"you said: now\n"]
     await made.stop(by=None)
-    assert await agent.wait_state() == b"paused\n"
+    assert await agent.wait_state() is State.PAUSED
     assert sub.state is State.PAUSED
 
 
@@ -314,8 +313,8 @@ async def test_the_server_is_lost_meanwhile(begin: Make, serve: Make, crash: Mak
     agent = await begin({"prompt": "hang"}, {"prompt": "hang", "name": "kept"})
     await hanging(agent, 2)
     await crash(agent._services.store)
-    later = await serve(SCRIPT)
-    session = await later.sessions.find("myproj")
+    later = await serve(script())
+    session = await later.sessions.find("myproj", by=None)
     assert [(one.name, one.state) for one in session.agents()] == [("coding", State.IDLE), ("kept", State.IDLE)]
     again = session.find_agent("coding")
     assert await results(again) == [(RESULT, True)] * 2

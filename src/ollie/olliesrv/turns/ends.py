@@ -1,0 +1,35 @@
+"""Who waits for the end of a turn."""
+
+import asyncio
+
+from ollie.engine.events import TurnEnded
+from ollie.olliesrv.errors import gone
+
+
+class Ends:
+    """Those who wait for the end of the turn of one agent that runs, or else of the next one."""
+
+    def __init__(self) -> None:
+        self._futures: list[asyncio.Future[TurnEnded]] = []
+
+    def next(self) -> "asyncio.Future[TurnEnded]":
+        """How that turn ends."""
+        future = asyncio.get_running_loop().create_future()
+        self._futures.append(future)
+        return future
+
+    def tell(self, ended: TurnEnded) -> None:
+        """A turn has ended."""
+        for future in self._taken():
+            if not future.done():
+                future.set_result(ended)
+
+    def close(self) -> None:
+        """No turn will end any more: whoever waits gets `file does not exist`."""
+        for future in self._taken():
+            if not future.done():
+                future.set_exception(gone())
+
+    def _taken(self) -> "list[asyncio.Future[TurnEnded]]":
+        futures, self._futures = self._futures, []
+        return futures

@@ -5,34 +5,35 @@ of each reader are kept in memory, for the 1024 readers who had one last.
 """
 
 from collections import OrderedDict, deque
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 _EACH = 64
 _READERS = 1024
 
 
+@dataclass(frozen=True)
+class Lost:
+    """An error: when it was, in seconds since the epoch, to which file was written, and what was wrong."""
+
+    at_s: float
+    path: str
+    error: str
+
+
 class LostErrors:
-    """The errors of each reader, as lines `time<tab>path<tab>error`."""
+    """The errors of each reader."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[str, deque[str]] = OrderedDict()
+        self._errors: OrderedDict[str, deque[Lost]] = OrderedDict()
 
-    def add(self, reader: str, path: str, error: str, when: datetime) -> None:
-        """Keep an error.
+    def add(self, reader: str, error: Lost) -> None:
+        """Keep an error that concerns a reader."""
+        self._errors.setdefault(reader, deque(maxlen=_EACH)).append(error)
+        self._errors.move_to_end(reader)
+        if len(self._errors) > _READERS:
+            self._errors.popitem(last=False)
 
-        Args:
-            reader: whom it concerns.
-            path: the file that was written to.
-            error: what went wrong.
-            when: the time, with its zone.
-        """
-        lines = self._lines.setdefault(reader, deque(maxlen=_EACH))
-        self._lines.move_to_end(reader)
-        stamp = when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        lines.append(f"{stamp}\t{path}\t{' '.join(error.split())}\n")
-        if len(self._lines) > _READERS:
-            self._lines.popitem(last=False)
-
-    def text(self, reader: str) -> bytes:
-        """The errors of one reader, oldest first."""
-        return "".join(self._lines.get(reader, ())).encode()
+    def of(self, reader: str) -> Sequence[Lost]:
+        """Those of one reader, oldest first."""
+        return tuple(self._errors.get(reader, ()))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ollie.backends.registry import Backends
 from ollie.engine.messages import BackendError
@@ -25,35 +25,33 @@ class Models:
         self._wait_s = wait_s
         self._keep_s = keep_s
         self._clock = clock
-        self._lines = b""
+        self._known: Sequence[tuple[str, str]] = ()
         self._until = 0.0
-        self._asking: asyncio.Task[bytes] | None = None
+        self._asking: asyncio.Task[Sequence[tuple[str, str]]] | None = None
 
     def invalidate(self) -> None:
         """Forget what was answered."""
         self._until = 0.0
 
-    async def text(self) -> bytes:
-        """A line `backend<tab>model` for each model; a backend that does not answer has none."""
+    async def known(self) -> Sequence[tuple[str, str]]:
+        """Backend and name of each model; a backend that does not answer has none."""
         if self._clock() < self._until:
-            return self._lines
+            return self._known
         if self._asking is None:  # those who ask at the same time share the answers
             self._asking = asyncio.get_running_loop().create_task(self._ask())
             self._asking.add_done_callback(self._asked)
         return await asyncio.shield(self._asking)
 
-    def _asked(self, task: asyncio.Task[bytes]) -> None:
+    def _asked(self, task: asyncio.Task[Sequence[tuple[str, str]]]) -> None:
         self._asking = None
         if not task.cancelled() and task.exception() is None:
-            self._lines = task.result()
+            self._known = task.result()
             self._until = self._clock() + self._keep_s
 
-    async def _ask(self) -> bytes:
+    async def _ask(self) -> Sequence[tuple[str, str]]:
         names = list(self._backends.names)
         answers = await asyncio.gather(*(self._models(name) for name in names))
-        return "".join(
-            f"{name}\t{model}\n" for name, models in zip(names, answers, strict=True) for model in models
-        ).encode()
+        return [(name, model) for name, models in zip(names, answers, strict=True) for model in models]
 
     async def _models(self, name: str) -> list[str]:
         try:

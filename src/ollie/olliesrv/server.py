@@ -59,7 +59,7 @@ class Ollie:
         self.approvals = Approvals(self.tool_servers, services.asked)
         self._lock = lock
         self._waiting: list[Session] = []
-        self._models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)
+        self.models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)
         self._catalog = Catalog.from_environment()
         self._closing: asyncio.Task[None] | None = None
 
@@ -176,7 +176,7 @@ class Ollie:
             if found is None:
                 continue
             if path in ids:
-                session = await self.sessions.find(ids[path])
+                session = await self.sessions.find(ids[path], by=None)
                 assert session is not None
                 if session.toolsrv.adopt():
                     session.later(session.toolsrv.catch_up())
@@ -185,25 +185,11 @@ class Ollie:
                 await life.end(found, self.config.cancel_s)
         forget_others(settings, self.sessions.ids())
 
-    # Its root files.
+    # What it has.
 
-    def backends_text(self) -> bytes:
-        """The names of the backends, a line each."""
-        return _lines(self.backends.names)
-
-    async def models_text(self) -> bytes:
-        """A line `backend<tab>model` for each model."""
-        return await self._models.text()
-
-    def agents_text(self) -> bytes:
-        """The names of the profiles, a line each."""
-        return _lines(self.services.profiles.names())
-
-    async def tools_text(self) -> bytes:
-        """The tools of this host, a line each: the name, blanks, the description."""
-        tools = await asyncio.to_thread(self._catalog.tools)
-        width = max((len(name) for name in tools), default=0)
-        return "".join(f"{name:<{width}}  {_about(tool)}\n" for name, tool in tools.items()).encode()
+    async def tools(self) -> list[ToolInfo | Broken]:
+        """The tools of this host, sorted by name."""
+        return list((await asyncio.to_thread(self._catalog.tools)).values())
 
     def generate(self, data: bytes, *, by: Agent | None) -> AsyncGenerator[bytes, None]:
         """Ask a model once, outside of any agent; see `generate.py`."""
@@ -216,7 +202,7 @@ class Ollie:
     async def invalidate(self, *, by: Agent | None) -> None:
         """Forget what can be found out again: lists of models and of tools."""
         _permit(by)
-        self._models.invalidate()
+        self.models.invalidate()
         self._catalog.invalidate()
         await asyncio.gather(*(session.invalidate(by=None) for session in self.sessions.live()))
 
@@ -229,13 +215,3 @@ class Ollie:
 def _permit(by: Agent | None) -> None:
     if by is not None:
         raise denied()
-
-
-def _lines(words: Iterable[str]) -> bytes:
-    return "".join(f"{word}\n" for word in words).encode()
-
-
-def _about(tool: ToolInfo | Broken) -> str:
-    if isinstance(tool, Broken):
-        return f"(broken: {tool.error})"
-    return tool.description.strip().partition("\n")[0]

@@ -1,8 +1,10 @@
 """Words that messages have in common, those of ninep included. Command lines import this module: it needs nothing."""
 
+import time
+
 from ninep.errors import unknown
 
-__all__ = ["located", "reason", "unknown"]
+__all__ = ["located", "moment", "reason", "unknown"]
 
 
 def reason(error: Exception) -> str:
@@ -15,3 +17,8 @@ def located(error: Exception) -> str:
     """The same behind the name of the file, where there is one: `/a/b: no such file or directory`."""
     file = getattr(error, "filename", None)
     return f"{file}: {reason(error)}" if file else reason(error)
+
+
+def moment(seconds: float) -> str:
+    """A time since the epoch, in ISO 8601 and UTC: `2026-01-02T12:00:00Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,9 +1,10 @@
 """What the files of an object answer, asked by their tables without a connection."""
 
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from ninep.files import Control, Text
-from ninep.tree import Entry, Role
+from ninep.tree import Dir, Entry, Role
 from ollie.olliesrv import ns
 from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.ns.session import SESSION
@@ -15,28 +16,43 @@ from ollie.olliesrv.sessions.session import Session
 _TABLES = {Ollie: ns.ENTRIES, Session: SESSION, Agent: AGENT}
 
 
-async def command(obj: Any, text: str, *, by: Agent | None = None) -> str:
-    """What the `ctl` of an object answers to a command."""
-    entry = _entry(obj, "ctl")
+async def write(obj: Any, name: str, text: str, *, by: Agent | None = None) -> str:
+    """What a control file of an object answers."""
+    entry = _entry(obj, name)
     assert isinstance(entry, Control)
     return await entry.run(obj, _peer(by), text)
 
 
+async def command(obj: Any, text: str, *, by: Agent | None = None) -> str:
+    """What its `ctl` answers."""
+    return await write(obj, "ctl", text, by=by)
+
+
 async def content(obj: Any, name: str, *, by: Agent | None = None) -> str:
     """What a file of an object holds."""
-    entry = _entry(obj, name)
-    assert isinstance(entry, Control | Text)
-    made = entry.own_text(obj, _peer(by)) if isinstance(entry, Control) else entry.render(obj, _peer(by))
+    made = _made(obj, name, by)
     return (made if isinstance(made, bytes) else await made).decode()
 
 
-async def lines(obj: Any, name: str) -> dict[str, str]:
+def values(obj: Any, name: str) -> dict[str, str]:
     """The values of a file of `key=value` lines, as they stand there."""
-    return dict(line.split("=", 1) for line in (await content(obj, name)).splitlines())
+    made = _made(obj, name, None)
+    assert isinstance(made, bytes)
+    return dict(line.split("=", 1) for line in made.decode().splitlines())
 
 
-def _entry(obj: Any, name: str) -> Entry[Any]:
-    return next(entry for entry in _TABLES[type(obj)] if entry.name == name)
+def _made(obj: Any, name: str, by: Agent | None) -> bytes | Awaitable[bytes]:
+    entry = _entry(obj, name)
+    assert isinstance(entry, Control | Text)
+    return entry.own_text(obj, _peer(by)) if isinstance(entry, Control) else entry.render(obj, _peer(by))
+
+
+def _entry(obj: Any, path: str) -> Entry[Any]:
+    entries: Sequence[Entry[Any]] = _TABLES[type(obj)]
+    *directories, name = path.split("/")
+    for directory in directories:
+        entries = next(entry.entries for entry in entries if isinstance(entry, Dir) and entry.name == directory)
+    return next(entry for entry in entries if entry.name == name)
 
 
 def _peer(by: Agent | None) -> OlliePeer:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from served import values, write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
@@ -33,7 +34,7 @@ def disk(ollie: Ollie, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 def activity(agent: Agent) -> str:
-    return dict(line.split("=", 1) for line in agent.stats_text().decode().splitlines())["activity"]
+    return values(agent, "stats")["activity"]
 
 
 async def test_a_prompt_is_answered_with_the_reason_and_runs(agent: Agent, disk: Disk) -> None:
@@ -46,7 +47,7 @@ async def test_a_prompt_is_answered_with_the_reason_and_runs(agent: Agent, disk:
     assert agent.state is State.RUNNING
     assert (await agent.chat.read(0, 1 << 20)).endswith(b"x\n")
     disk.full = False
-    assert await agent.wait_state() == b"idle\n"
+    assert await agent.wait_state() is State.IDLE
     assert activity(agent) == ""
     await agent.prompt(b"next", by=None)
     await agent.wait_state()
@@ -60,23 +61,23 @@ async def test_every_write_is_answered_with_the_reason(ollie: Ollie, agent: Agen
     disk.full = True
     writes: list[Callable[[], Any]] = [
         lambda: agent.plan.write(0, LONG),
-        lambda: agent.configure(b"max_steps=3", by=None),
+        lambda: write(agent, "cfg", "max_steps=3"),
         lambda: agent.rename("again", by=None),
         lambda: agent.session.rename("mine", by=None),
         lambda: agent.session.start_agent({"name": "more"}, by=None),
         lambda: ollie.sessions.create(name="two", by=None),
         lambda: other.kill(by=None),
     ]
-    for write in writes:
+    for change in writes:
         with pytest.raises(NinepError, match=f"^{FULL}$"):
-            await write()
-    found = await ollie.sessions.find("mine")
+            await change()
+    found = await ollie.sessions.find("mine", by=None)
     assert found is agent.session
     assert [made.name for made in found.agents()] == ["again", "more"]
-    assert b"max_steps=3\n" in agent.cfg_text()
+    assert values(agent, "cfg")["max_steps"] == "3"
     with pytest.raises(NinepError, match=f"^{FULL}$"):
         await agent.session.kill(by=None)
-    assert [name for name, _ in ollie.sessions.names()] == ["two"]
+    assert [row.name for row in ollie.sessions.visible(None)] == ["two"]
 
 
 async def test_after_a_restart_everything_is_there(
@@ -88,5 +89,5 @@ async def test_after_a_restart_everything_is_there(
         await agent.plan.write(0, LONG)
     disk.full = False
     await ollie.close()
-    again = (await (await serve()).sessions.find("myproj")).find_agent("coding")
+    again = (await (await serve()).sessions.find("myproj", by=None)).find_agent("coding")
     assert again.plan.text == LONG.decode()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from served import write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.generate import parse
@@ -75,6 +76,6 @@ async def test_an_agent_with_a_budget_may_not_spend_beside_it(ollie: Ollie, plac
     session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
     agent = await session.start_agent({}, by=None)
     assert [piece async for piece in ollie.generate(b"x", by=agent)]
-    await agent.configure(b"max_cost_usd=1", by=None)
+    await write(agent, "cfg", "max_cost_usd=1")
     with pytest.raises(NinepError, match=r"^permission denied$"):
         ollie.generate(b"x", by=agent)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from served import command
+from served import command, content, values, write
 
 from ninep.errors import NinepError
 from ollie.engine.blocks import parse
@@ -27,7 +27,7 @@ Make = Callable[..., Any]
 
 
 async def the_agent(ollie: Ollie, name: str = "coding") -> Agent:
-    session = await ollie.sessions.find("myproj")
+    session = await ollie.sessions.find("myproj", by=None)
     assert session is not None
     agent = session.find_agent(name)
     assert agent is not None
@@ -55,7 +55,7 @@ async def test_everything_is_as_before(ollie: Ollie, agent: Agent, serve: Make, 
     await agent.prompt(b"hello", by=None)
     await said(agent)
     await agent.plan.write(0, b"do it")
-    await agent.configure(b"max_steps=7", by=None)
+    await write(agent, "cfg", "max_steps=7")
     await agent.rename("renamed", by=None)
     await agent.session.rename("myproj2", by=None)
     await agent.session.pause(paused=True, by=None)
@@ -63,17 +63,17 @@ async def test_everything_is_as_before(ollie: Ollie, agent: Agent, serve: Make, 
     await other.kill(by=None)
     await crash(ollie.store)
     later = await serve()
-    session = await later.sessions.find("myproj2")
+    session = await later.sessions.find("myproj2", by=None)
     again = session.find_agent("renamed")
     assert (session.row, again.row) == (agent.session.row, agent.row)
-    for what in ("cfg_text", "stats_text", "id_text"):
-        assert getattr(again, what)() == getattr(agent, what)()
+    for what in ("cfg", "stats", "id"):
+        assert await content(again, what) == await content(agent, what)
     assert (again.plan.text, again.ceiling, again.state) == ("do it", agent.ceiling, State.PAUSED)
     for log in ("chat", "chat_raw"):
         assert await getattr(again, log).read(0, 1000) == await getattr(agent, log).read(0, 1000)
     assert await history(again) == await history(agent)
-    assert await later.sessions.index_text() == await ollie.sessions.index_text()
-    assert await later.sessions.aliases_text() == await ollie.sessions.aliases_text()
+    for what in ("session/idx", "aliases"):
+        assert await content(later, what) == await content(ollie, what)
     assert (await later.sessions.create(name="third", by=None)).number == other.number + 1
 
 
@@ -86,7 +86,7 @@ async def test_the_conversation_goes_on(ollie: Ollie, agent: Agent, serve: Make,
     await again.prompt(b"two", by=None)
     assert await said(again) == "> one\n\nyou said: one\n\n> two\n\nyou said: two\n"
     assert len(await history(again)) == 4
-    assert b"turns=2\n" in again.stats_text()
+    assert values(again, "stats")["turns"] == "2"
     parse(await again.chat_raw.read(0, 1 << 20))
 
 
@@ -115,7 +115,7 @@ async def test_a_turn_that_was_cut_is_closed(ollie: Ollie, agent: Agent, serve: 
     assert await again.watch_state("glenda").next() == b"idle\n"
     await again.prompt(b"next", by=None)
     assert (await said(again)).endswith(f"! {NOTE}\n\n> next\n\nyou said: next\n")
-    assert b"turns=2\n" in again.stats_text()
+    assert values(again, "stats")["turns"] == "2"
 
 
 async def test_a_turn_is_closed_once(ollie: Ollie, agent: Agent, serve: Make, crash: Make) -> None:
@@ -185,7 +185,7 @@ async def test_a_sub_agent_goes_with_the_server(
         await running(made, b"slow")
     await crash(ollie.store)
     later = await serve()
-    session = await later.sessions.find("myproj")
+    session = await later.sessions.find("myproj", by=None)
     assert [made.name for made in session.agents()] == ["coding", "kept"]
     assert NOTE in await said(session.find_agent("kept"))
     for request in requests:
@@ -205,7 +205,7 @@ async def test_what_a_lost_sub_agent_had_said_is_told(
     await said(sub)
     await crash(ollie.store)
     later = await serve()
-    assert [row.name for row in (await later.sessions.find("myproj")).agents()] == ["coding"]
+    assert [row.name for row in (await later.sessions.find("myproj", by=None)).agents()] == ["coding"]
     chat = await said(await the_agent(later))
     assert chat.endswith(f"\n\n! the sub-agent {sub.name} was interrupted; it had said: you said: hello\n")
 
@@ -226,9 +226,9 @@ async def test_nothing_is_in_memory_of_agents_at_rest(serve: Make, place: Path) 
     await ollie.store.stored(ollie.store._writer.changed)
     assert [ref() for ref in seen] == [None] * 8
     assert (ollie.store._shelves, ollie.store._members, ollie.store._leaving) == ({}, {}, {})
-    assert (await ollie.sessions.index_text()).count(b"\t1\tfalse\t") == 2
-    assert (await ollie.sessions.aliases_text()).count(b"/agent/a\n") == 2
-    agent = (await ollie.sessions.find("two")).find_agent("a")
+    assert (await content(ollie, "session/idx")).count("\t1\tfalse\t") == 2
+    assert (await content(ollie, "aliases")).count("/agent/a\n") == 2
+    agent = (await ollie.sessions.find("two", by=None)).find_agent("a")
     assert await said(agent) == "> hello\n\nyou said: hello\n"
     await agent.prompt(b"again", by=None)
     assert (await said(agent)).endswith("you said: again\n")
@@ -239,7 +239,7 @@ async def test_those_used_last_are_kept(serve: Make) -> None:
     ollie = await serve(open_sessions=2)
     for name in ("one", "two", "three"):
         await ollie.sessions.create(name=name, by=None)
-    await ollie.sessions.find("one")
+    await ollie.sessions.find("one", by=None)
     gc.collect()
     assert [session.name for session in ollie.sessions.live()] == ["one", "three"]
 
@@ -250,13 +250,13 @@ async def test_there_is_one_object_at_a_time(serve: Make) -> None:
     await ollie.sessions.create(name="one", by=None)
     gc.collect()
     assert ollie.sessions.live() == []
-    found = await asyncio.gather(*(ollie.sessions.find("one") for _ in range(10)))
+    found = await asyncio.gather(*(ollie.sessions.find("one", by=None) for _ in range(10)))
     session = found.pop()
     assert set(found) == {session}
     del found
     gc.collect()
     await ollie.sessions.create(name="two", by=None)
-    assert await ollie.sessions.find("one") is session
+    assert await ollie.sessions.find("one", by=None) is session
 
 
 async def test_a_turn_keeps_its_session(serve: Make) -> None:
@@ -267,7 +267,7 @@ async def test_a_turn_keeps_its_session(serve: Make) -> None:
     seen = weakref.ref(agent)
     del session, agent
     gc.collect()
-    agent = (await ollie.sessions.find("one")).agents()[0]
+    agent = (await ollie.sessions.find("one", by=None)).agents()[0]
     assert agent is seen()
     assert agent.state is State.RUNNING
     await agent.stop(by=None)
@@ -285,7 +285,7 @@ async def test_a_session_that_cannot_be_read_says_so(
     later = await serve()
     assert "session myproj: the store cannot be read: no such table: record" in caplog.text
     with pytest.raises(NinepError, match=r"^the store cannot be read: no such table: record$"):
-        await later.sessions.find("myproj")
+        await later.sessions.find("myproj", by=None)
     connection.execute("ALTER TABLE hidden RENAME TO record")
     connection.close()
     assert NOTE in await said(await the_agent(later))

@@ -3,21 +3,32 @@
 Nothing is decided here. A file with behaviour of its own has a module at its served path, without the `{…}` elements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ninep.files import Control, Request, Text
 from ninep.tree import Dir, Entry, Tree
 from ollie.olliesrv.door import access
-from ollie.olliesrv.ns import aliases, bypass, ctl, errors, session
+from ollie.olliesrv.ns import aliases, bypass, ctl, errors, models, session, tools
 from ollie.olliesrv.ns import help as reference
 from ollie.olliesrv.server import Ollie
 
+
+def _lines(words: Iterable[str]) -> bytes:
+    """A line for each word."""
+    return "".join(f"{word}\n" for word in words).encode()
+
+
 ENTRIES: Final[Sequence[Entry[Ollie]]] = (
-    Text("backends", 0o440, "Backends, one a line.", render=lambda ollie, _peer: ollie.backends_text()),
-    Text("models", 0o440, "Models: backend, model.", render=lambda ollie, _peer: ollie.models_text()),
-    Text("agents", 0o440, "Profiles of agents, one a line.", render=lambda ollie, _peer: ollie.agents_text()),
-    Text("tools", 0o440, "Tools: name, description.", render=lambda ollie, _peer: ollie.tools_text()),
+    Text("backends", 0o440, "Backends, one a line.", render=lambda ollie, _peer: _lines(ollie.backends.names)),
+    Text("models", 0o440, "Models: backend, model.", render=models.render),
+    Text(
+        "agents",
+        0o440,
+        "Profiles of agents, one a line.",
+        render=lambda ollie, _peer: _lines(ollie.services.profiles.names()),
+    ),
+    Text("tools", 0o440, "Tools: name, description.", render=tools.render),
     Text("help", 0o440, "This reference.", render=lambda _ollie, _peer: reference.text(ENTRIES)),
     Text("aliases", 0o440, "What each id stands for: id, path.", render=aliases.render),
     Text("errors", 0o440, "Errors of yours that no reply could carry, the last 64.", render=errors.render),

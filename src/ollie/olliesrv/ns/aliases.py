@@ -1,18 +1,15 @@
-"""`aliases`: what path each id stands for; for an agent, in its own session only."""
+"""`aliases`: what path each id stands for."""
 
 from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.server import Ollie
 
 
 async def render(ollie: Ollie, peer: OlliePeer) -> bytes:
-    """`id<tab>path` lines."""
-    text = await ollie.sessions.aliases_text()
-    if peer.agent is None:
-        return text
-    mine = f"session/{peer.agent.session.name}/".encode()
-    return b"".join(line for line in text.splitlines(keepends=True) if _path(line).startswith(mine))
-
-
-def _path(line: bytes) -> bytes:
-    """The path of a line, with a `/` at its end."""
-    return line.rstrip(b"\n").partition(b"\t")[2] + b"/"
+    """An `id<tab>path` line for each session and agent."""
+    members = await ollie.sessions.members()
+    lines = []
+    for row in ollie.sessions.visible(peer.agent):
+        path = f"session/{row.name}"
+        lines.append(f"{row.id}\t{path}\n")
+        lines.extend(f"{agent}\t{path}/agent/{name}\n" for agent, name in members.get(row.id, ()))
+    return "".join(lines).encode()

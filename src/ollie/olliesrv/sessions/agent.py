@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ollie.engine import blocks
 from ollie.engine.messages import ToolSpec
 from ollie.engine.records import Noted
 from ollie.olliesrv.errors import RefusedError, denied, gone
-from ollie.olliesrv.pairs import format_record, parse_record
 from ollie.olliesrv.settings.ceilings import Ceiling, covers
-from ollie.olliesrv.settings.keys import KEYS
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.turns import prompts, stats
@@ -26,14 +23,14 @@ from ollie.olliesrv.turns.chat import Chat, Transcript
 from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.runner import Runner
 from ollie.olliesrv.turns.states import State, States, StateWatch, state_of
-from ollie.protocol import payload, within
+from ollie.protocol import within
 from ollie.store.interface import AgentRow, LogName
 
 if TYPE_CHECKING:
     from ollie.engine.events import TurnEnded
     from ollie.olliesrv.sessions.session import Session
 
-_LOG_BYTES = 64 * 1024
+_OWN_KEYS = frozenset({"cwd", "model"})  # of `cfg`, those that an agent may change
 
 
 class Agent:
@@ -169,24 +166,11 @@ class Agent:
         self.permit(by)
         return await self.runner.tools()
 
-    async def configure(self, data: bytes, *, by: "Agent | None") -> str:
-        """Change settings, all that are written or none. The owner's alone.
-
-        Args:
-            data: pairs as in a record.
-            by: who asks.
-
-        Returns:
-            Nothing, as the response of a command.
-        """
-        self.permit(by)
-        if by is not None:
-            raise denied()
-        await self.change(parse_record(data, tuple(KEYS)), by=None)
-        return ""
-
     async def change(self, pairs: Mapping[str, str], *, by: "Agent | None") -> None:
-        """Change settings by key of `cfg`; durable when this returns. What the owner changes moves the ceiling, too."""
+        """Change settings by key of `cfg`, all or none; durable when this returns.
+
+        What the owner changes moves the ceiling, too. An agent changes model and directory only.
+        """
         self.permit(by)
         after = self.outfit.changed(pairs).bounded() if by is None else self._changed_within(pairs, by)
         self.row = after.row
@@ -196,6 +180,8 @@ class Agent:
 
     def _changed_within(self, pairs: Mapping[str, str], by: "Agent") -> Outfit:
         """Itself with changes that an agent asks for; of directories outside its bound it learns nothing."""
+        if not pairs.keys() <= _OWN_KEYS:
+            raise denied()
         try:
             after = self.outfit.changed(pairs)
         except RefusedError:
@@ -240,50 +226,15 @@ class Agent:
         self.session.toolsrv.forget(self.id)
         await self._store.stored(self._store.drop_agent(self.id))
 
-    # What its files show.
+    # Waiting for it.
 
     def watch_state(self, uname: str) -> StateWatch:
         """A reading of `statewait` by one fid."""
         return StateWatch(self.states, uname)
 
-    async def wait_state(self) -> bytes:
-        """The state with a newline, as soon as the agent neither runs nor has a queue that it may run."""
-        return f"{await self.states.resting()}\n".encode()
-
-    def id_text(self) -> bytes:
-        """Its id with a newline."""
-        return f"{self.id}\n".encode()
-
-    def name_text(self) -> bytes:
-        """Its name with a newline."""
-        return f"{self.name}\n".encode()
-
-    def cfg_text(self) -> bytes:
-        """Every setting with what counts for it, a line each, as it can be written."""
-        shown = self.outfit.shown()
-        return b"".join(format_record({key: value}) if value else f"{key}=\n".encode() for key, value in shown.items())
-
-    async def log_text(self) -> bytes:
-        """The last 64 KiB of `chat.raw`, cut at a block."""
-        return blocks.tail(await self.chat_raw.end(_LOG_BYTES + 1), _LOG_BYTES)
-
-    def stats_text(self) -> bytes:
-        """What it has used and what it is doing, a line each."""
-        outfit, counts = self.outfit, self.runner.account.counts
-        values = {
-            "state": self.state.value,
-            "activity": self.runner.activity,
-            "backend": outfit.backend_name,
-            "model": outfit.model,
-            "profile": self.row.profile,
-            "queue": str(self.queued),
-            **stats.lines(counts),
-            "context_limit": "",
-            "chat_bytes": str(self.chat.length),
-            "turn_chat_offset": str(counts.turn_chat_offset),
-            "started_at": stats.moment(self.row.created_at),
-        }
-        return payload.format(values)
+    async def wait_state(self) -> State:
+        """The state, as soon as the agent neither runs nor has a queue that it may run."""
+        return await self.states.resting()
 
     def _plan_written(self, text: str) -> None:
         self.runner.set_plan(text)

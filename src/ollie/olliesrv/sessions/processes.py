@@ -42,16 +42,15 @@ class Process:
         """One of its files."""
         return Counterpart(self.toolsrv, self.agent, f"proc/{self.pid}/{name}")
 
-    async def stat_text(self) -> bytes:
+    async def stat(self) -> bytes:
         """Its state, `key=value` lines."""
         async with self.toolsrv.visit(self.agent) as client:
             return await client.read(f"proc/{self.pid}/stat")
 
-    async def command(self, text: str) -> str:
-        """End or dismiss it; nothing is answered."""
+    async def control(self, command: str) -> None:
+        """End it, signal it or forget it."""
         async with self.toolsrv.visit(self.agent) as client:
-            await client.write(f"proc/{self.pid}/ctl", text.encode())
-        return ""
+            await client.write(f"proc/{self.pid}/ctl", command.encode())
 
 
 async def find(session: "Session", agent: str, name: str) -> Process | None:

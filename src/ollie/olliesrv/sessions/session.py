@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +18,7 @@ from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.client import ToolServer
 from ollie.olliesrv.toolserver.following import Ended
 from ollie.olliesrv.turns.account import Account
-from ollie.protocol import paths, payload
+from ollie.protocol import paths
 from ollie.protocol.result import ToolResult
 from ollie.store.interface import AgentRow, Seq, SessionRow, StoreError
 
@@ -272,35 +271,16 @@ class Session:
         with contextlib.suppress(StoreError):  # then it is done later
             await agent.kill(by=None)
 
-    # What its files show.
-
-    def env_text(self) -> bytes:
-        """The environment of the session, `NAME=value` a line."""
-        values = {
+    def environment(self) -> dict[str, str]:
+        """What whoever works in the session finds it and its server by."""
+        return {
             "OLLIE_SESSION_ID": self.id,
             "OLLIE_ADDRESS": self._services.address,
             "OLLIE_CFG_PATH": paths.config_path(),
             "OLLIE_DATA_PATH": paths.data_path(),
             "OLLIE_CACHE_PATH": paths.cache_path(),
-            **{f"OLLIE_{kind.upper()}_PATH": os.pathsep.join(paths.search_path(kind)) for kind in _KINDS},
+            **{f"OLLIE_{kind.upper()}_PATH": ":".join(paths.search_path(kind)) for kind in _KINDS},
         }
-        return payload.format(values)
-
-    def paused_text(self) -> bytes:
-        """`true` or `false`."""
-        return b"true\n" if self.paused else b"false\n"
-
-    def id_text(self) -> bytes:
-        """Its id with a newline."""
-        return f"{self.id}\n".encode()
-
-    def name_text(self) -> bytes:
-        """Its name with a newline."""
-        return f"{self.name}\n".encode()
-
-    def agent_index_text(self) -> bytes:
-        """A line for each agent: id, name, state, profile, backend, model, cwd."""
-        return b"".join(_index_line(agent) for agent in self.agents())
 
     # Making an agent.
 
@@ -365,9 +345,3 @@ def _inherited(by: Agent | None) -> dict[str, Any]:
         key: by.row.settings[key] for key in ("sandbox", "backend", "model") if key in by.row.settings
     }
     return {**kept, **({"max_cost_usd": by.ceiling.max_cost_usd} if by.ceiling.max_cost_usd else {})}
-
-
-def _index_line(agent: Agent) -> bytes:
-    outfit = agent.outfit
-    words = (agent.id, agent.name, agent.state, agent.row.profile, outfit.backend_name, outfit.model, agent.cwd)
-    return ("\t".join(words) + "\n").encode()

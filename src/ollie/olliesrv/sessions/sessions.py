@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import weakref
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from ollie.olliesrv.errors import RefusedError, denied
@@ -49,12 +49,18 @@ class Sessions:
 
     # Finding them.
 
-    async def find(self, key: str) -> Session | None:
-        """The session of a name or an id.
+    def visible(self, by: Agent | None) -> list[SessionRow]:
+        """The sessions that `by` sees, in order of creation: an agent its own alone."""
+        return list(self._rows.values()) if by is None else [by.session.row]
+
+    async def find(self, key: str, *, by: Agent | None) -> Session | None:
+        """The session of a name or an id, of those that `by` sees.
 
         Raises:
             StoreError: it cannot be read.
         """
+        if by is not None:
+            return by.session if key in {by.session.name, by.session.id} else None
         row = self._rows.get(self._names.get(key, key))
         if row is None:
             return None
@@ -63,10 +69,6 @@ class Sessions:
             session = await asyncio.shield(self._opening.get(row.id) or self._open(row.id))
         self._used(session)
         return session
-
-    def names(self) -> Iterable[tuple[str, SessionRow]]:
-        """The sessions with their names, in order of creation; enough of each to list it."""
-        return [(row.name, row) for row in self._rows.values()]
 
     def ids(self) -> Iterable[str]:
         """The ids of all sessions, in order of creation."""
@@ -86,7 +88,7 @@ class Sessions:
         sessions = []
         for session_id in await self._store.unfinished():
             try:
-                session = await self.find(session_id)
+                session = await self.find(session_id, by=None)
             except StoreError as error:
                 _log.error("session %s: %s", self._rows[session_id].name, error)
             else:
@@ -140,30 +142,12 @@ class Sessions:
         del self._live[session.id]
         self._recent.pop(session.id, None)
 
-    # Lists of all of them.
-
-    async def index_text(self) -> bytes:
-        """A line for each session: id, name, how many agents, paused, remote, cwd."""
-        counts = Counter(member.session for member in await self._store.members())
-        agents = {**counts, **{session.id: len(session.agents()) for session in self.live()}}
-        lines = (
-            (row.id, row.name, str(agents.get(row.id, 0)), str(row.paused).lower(), "", row.cwd)
-            for row in self._rows.values()
-        )
-        return "".join("\t".join(line) + "\n" for line in lines).encode()
-
-    async def aliases_text(self) -> bytes:
-        """A line `id<tab>path` for each session and agent."""
-        agents: dict[str, list[tuple[str, str]]] = {}
+    async def members(self) -> dict[str, list[tuple[str, str]]]:
+        """Id and name of the agents of every session, by its id."""
+        members: dict[str, list[tuple[str, str]]] = {}
         for member in await self._store.members():
-            agents.setdefault(member.session, []).append((member.id, member.name))
-        agents |= {session.id: [(agent.id, agent.name) for agent in session.agents()] for session in self.live()}
-        lines = []
-        for row in self._rows.values():
-            path = f"session/{row.name}"
-            lines.append(f"{row.id}\t{path}\n")
-            lines.extend(f"{agent}\t{path}/agent/{name}\n" for agent, name in agents.get(row.id, ()))
-        return "".join(lines).encode()
+            members.setdefault(member.session, []).append((member.id, member.name))
+        return members | {session.id: [(agent.id, agent.name) for agent in session.agents()] for session in self.live()}
 
     # In memory.
 

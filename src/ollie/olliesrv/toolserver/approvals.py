@@ -55,10 +55,6 @@ class Approvals:
         lines = [line for lines in lists for line in lines.splitlines(keepends=True)]
         return sorted(lines, key=lambda line: json.loads(line)["asked_at"])
 
-    async def list_text(self) -> bytes:
-        """All of them."""
-        return b"".join(await self.lines())
-
     def watch(self) -> "ApprovalsWatcher":
         """Every request that is open, then each new one."""
         return ApprovalsWatcher(self)

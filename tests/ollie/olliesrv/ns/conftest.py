@@ -26,7 +26,7 @@ async def world(serve: Callable[..., Any], place: Path) -> AsyncIterator[World]:
 
     async def attach(_conn: Conn, uname: str, aname: str, _auth: AfidConversation | None) -> OlliePeer:
         if uname.startswith("agent:"):
-            agent = (await ollie.sessions.find("one")).find_agent(uname.removeprefix("agent:"))
+            agent = (await ollie.sessions.find("one", by=None)).find_agent(uname.removeprefix("agent:"))
             return OlliePeer(uname, aname, Role.GROUP, agent)
         return OlliePeer(uname, aname, Role.GROUP if uname == "stranger" else Role.USER)
 

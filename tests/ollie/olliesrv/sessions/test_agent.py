@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import command, content
+from served import command, content, values, write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
@@ -38,7 +38,7 @@ async def made(session: Session, number: int) -> Agent:
 
 
 def stat(agent: Agent, key: str) -> str:
-    return dict(line.split("=", 1) for line in agent.stats_text().decode().splitlines())[key]
+    return values(agent, "stats")[key]
 
 
 async def test_a_prompt_is_answered_in_the_chat(agent: Agent) -> None:
@@ -118,7 +118,7 @@ async def test_a_stop_that_is_cancelled_stops_all_the_same(agent: Agent) -> None
     stopping = asyncio.ensure_future(agent.stop(by=None))
     await asyncio.sleep(0)
     stopping.cancel()
-    assert await agent.wait_state() == b"idle\n"
+    assert await agent.wait_state() is State.IDLE
 
 
 async def test_fifty_agents_prompted_at_once_have_their_own_words_only(ollie: Ollie) -> None:
@@ -137,7 +137,7 @@ async def test_a_model_that_fails_ends_the_turn_with_the_reason(serve: Callable[
     session = await ollie.sessions.create(name="s", by=None)
     agent = await session.start_agent({"prompt": "x"}, by=None)
     assert await said(agent) == "> x\n\nso\n\n! the key is wrong\n"
-    assert b"[[[error kind=auth]]]\nthe key is wrong\n" in await agent.log_text()
+    assert "[[[error kind=auth]]]\nthe key is wrong\n" in await content(agent, "log")
     assert (stat(agent, "errors"), stat(agent, "state")) == ("1", "idle")
 
 
@@ -169,22 +169,22 @@ async def test_a_model_that_never_stops_asking_is_bounded(serve: Callable[..., A
 
 async def test_settings_are_shown_as_they_can_be_written(agent: Agent, place: Path) -> None:
     """What was read can be written back."""
-    await agent.configure(b"system=\"be 'brief', and kind\" max_steps=3 seed=7\ntemperature=0.5", by=None)
-    text = agent.cfg_text()
-    lines = text.decode().splitlines()
+    await write(agent, "cfg", "system=\"be 'brief', and kind\" max_steps=3 seed=7\ntemperature=0.5")
+    text = await content(agent, "cfg")
+    lines = text.splitlines()
     assert f"cwd={place}/work" in lines
     assert {"max_steps=3", "seed=7", "temperature=0.5", "top_p=", "backend=replay", "model=replay"} <= set(lines)
-    await agent.configure(text, by=None)
-    assert agent.cfg_text() == text
+    await write(agent, "cfg", text)
+    assert await content(agent, "cfg") == text
 
 
 async def test_settings_are_changed_all_or_none(agent: Agent) -> None:
     """One that cannot be keeps the others from being changed."""
-    before = agent.cfg_text()
+    before = await content(agent, "cfg")
     for pairs in (b"seed=1 seeed=2", b"seed=1 max_steps=x", b"seed=1 backend=nope", b"seed=1 cwd=/nope"):
         with pytest.raises(NinepError):
-            await agent.configure(pairs, by=None)
-        assert agent.cfg_text() == before
+            await write(agent, "cfg", pairs.decode())
+        assert await content(agent, "cfg") == before
 
 
 @pytest.mark.parametrize(
@@ -206,14 +206,14 @@ async def test_settings_are_changed_all_or_none(agent: Agent) -> None:
 async def test_a_setting_that_cannot_be_says_why(agent: Agent, pairs: bytes, error: str) -> None:
     """One short phrase."""
     with pytest.raises(NinepError, match=error):
-        await agent.configure(pairs, by=None)
+        await write(agent, "cfg", pairs.decode())
 
 
 async def test_an_empty_value_takes_a_setting_back(agent: Agent) -> None:
     """What the server has counts again."""
-    await agent.configure(b"max_steps=3 seed=1", by=None)
-    await agent.configure(b"max_steps= seed=", by=None)
-    assert {"max_steps=100", "seed="} <= set(agent.cfg_text().decode().splitlines())
+    await write(agent, "cfg", "max_steps=3 seed=1")
+    await write(agent, "cfg", "max_steps= seed=")
+    assert {"max_steps": "100", "seed": ""}.items() <= values(agent, "cfg").items()
 
 
 async def test_a_directory_of_ollie_is_no_working_directory(agent: Agent, place: Path) -> None:
@@ -326,7 +326,7 @@ async def test_the_plan_is_read_and_written_by_range(agent: Agent) -> None:
 async def test_stats_have_a_line_each(agent: Agent) -> None:
     """Also where a value has lines."""
     await agent.change({"model": "one\ntwo\\"}, by=None)
-    assert payload.parse(agent.stats_text())["model"] == "one\ntwo\\"
+    assert payload.parse((await content(agent, "stats")).encode())["model"] == "one\ntwo\\"
 
 
 async def test_the_log_is_the_end_of_the_raw_chat_cut_at_a_block(serve: Callable[..., Any]) -> None:
@@ -335,12 +335,12 @@ async def test_the_log_is_the_end_of_the_raw_chat_cut_at_a_block(serve: Callable
     session = await ollie.sessions.create(name="s", by=None)
     agent = await session.start_agent({"prompt": "one"}, by=None)
     await said(agent)
-    assert await agent.log_text() == await agent.chat_raw.read(0, 1 << 20)
+    assert (await content(agent, "log")).encode() == await agent.chat_raw.read(0, 1 << 20)
     await agent.prompt(b"two", by=None)
     await said(agent)
-    log = await agent.log_text()
+    log = await content(agent, "log")
     assert len(log) <= 64 * 1024 < agent.chat_raw.length
-    assert log.startswith(b"[[[end turn=1 ")
+    assert log.startswith("[[[end turn=1 ")
 
 
 # What one agent may do to another.
@@ -363,7 +363,7 @@ async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place
         agent.prompt(b"x", by=beside),
         agent.kill(by=narrow),
         agent.rename("x", by=beside),
-        agent.configure(b"seed=1", by=agent),
+        agent.change({"seed": "1"}, by=agent),
         session.kill(by=agent),
         command(session, "pause", by=agent),
         session.rename("x", by=agent),
@@ -396,10 +396,10 @@ async def test_an_agent_moves_within_its_bound_only(agent: Agent, place: Path) -
 
 async def test_what_an_agent_makes_has_at_most_its_own_bound(agent: Agent, place: Path) -> None:
     """It works in its maker's directory, and has its maker's sandbox and budget."""
-    await agent.configure(b"sandbox=strict max_cost_usd=1.5", by=None)
+    await write(agent, "cfg", "sandbox=strict max_cost_usd=1.5")
     child = await agent.session.start_agent({"name": "child"}, by=agent)
     assert child.cwd == agent.cwd
-    assert {"sandbox=strict", "max_cost_usd=1.5"} <= set(child.cfg_text().decode().splitlines())
+    assert {"sandbox": "strict", "max_cost_usd": "1.5"}.items() <= values(child, "cfg").items()
     assert agent.may(child)
     (place / "other").mkdir()
     for fields in ({"cwd": str(place / "other")}, {"cwd": "/nope"}, {"cwd": "/"}):

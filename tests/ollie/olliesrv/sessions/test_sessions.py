@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import command
+from served import command, content, values
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
@@ -21,10 +21,10 @@ async def session(ollie: Ollie, place: Path) -> Session:
 
 async def test_a_session_is_found_by_name_and_by_id(ollie: Ollie, session: Session) -> None:
     """And by nothing else."""
-    assert await ollie.sessions.find("myproj") is session
-    assert await ollie.sessions.find(session.id) is session
-    assert await ollie.sessions.find("nope") is None
-    assert list(ollie.sessions.names()) == [("myproj", session.row)]
+    assert await ollie.sessions.find("myproj", by=None) is session
+    assert await ollie.sessions.find(session.id, by=None) is session
+    assert await ollie.sessions.find("nope", by=None) is None
+    assert ollie.sessions.visible(None) == [session.row]
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ async def test_a_renamed_session_keeps_everything_but_its_name(ollie: Ollie, ses
     """The old name is free again."""
     agent = await session.start_agent({"name": "a"}, by=None)
     await session.rename("other", by=None)
-    assert await ollie.sessions.find("other") is session
-    assert (session.name_text(), session.find_agent("a")) == (b"other\n", agent)
+    assert await ollie.sessions.find("other", by=None) is session
+    assert (await content(session, "name"), session.find_agent("a")) == ("other\n", agent)
     again = await ollie.sessions.create(name="myproj", by=None)
     with pytest.raises(NinepError, match=r"^session exists: other$"):
         await again.rename("other", by=None)
@@ -75,15 +75,15 @@ async def test_a_pause_holds_the_queue_and_lets_the_turn_end(session: Session) -
     await asyncio.sleep(0)
     assert await command(session, "pause") == "paused\n"
     await agent.prompt(b"later", by=None)
-    assert (agent.state, session.paused_text()) == (State.RUNNING, b"true\n")
+    assert (agent.state, await content(session, "paused")) == (State.RUNNING, "true\n")
     await agent.stop(by=None)
     assert agent.state is State.PAUSED
     assert await watch.next() == b"paused\n"
     watch.delivered()
-    assert await agent.wait_state() == b"paused\n"
+    assert await agent.wait_state() is State.PAUSED
     assert not await agent.chat.more(agent.chat.length)
     assert await command(session, "resume") == "resumed\n"
-    assert await agent.wait_state() == b"idle\n"
+    assert await agent.wait_state() is State.IDLE
     assert (await agent.chat.read(0, 1000)).endswith(b"> later\n\nyou said: later\n")
 
 
@@ -168,10 +168,10 @@ async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, plac
     """Fields are separated by tabs."""
     agent = await session.start_agent({"name": "a", "model": "m"}, by=None)
     work = place / "work"
-    assert await ollie.sessions.index_text() == f"{session.id}\tmyproj\t1\tfalse\t\t{work}\n".encode()
-    assert session.agent_index_text() == f"{agent.id}\ta\tidle\tdefault\treplay\tm\t{work}\n".encode()
+    assert await content(ollie, "session/idx") == f"{session.id}\tmyproj\t1\tfalse\t\t{work}\n"
+    assert await content(session, "agent/idx") == f"{agent.id}\ta\tidle\tdefault\treplay\tm\t{work}\n"
     aliases = f"{session.id}\tsession/myproj\n{agent.id}\tsession/myproj/agent/a\n"
-    assert await ollie.sessions.aliases_text() == aliases.encode()
+    assert await content(ollie, "aliases") == aliases
     assert ollie.agent(agent.id) is agent
     assert ollie.agent(session.id) is None
     assert ollie.agent("a") is None
@@ -179,7 +179,7 @@ async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, plac
 
 async def test_the_environment_names_the_session(session: Session, place: Path) -> None:
     """And no key of a provider."""
-    lines = dict(line.split("=", 1) for line in session.env_text().decode().splitlines())
+    lines = values(session, "env")
     assert lines["OLLIE_SESSION_ID"] == session.id
     assert lines["OLLIE_ADDRESS"] == f"unix!{place}/ns/ollie"
     assert not [name for name in lines if not name.startswith("OLLIE_")]
@@ -187,20 +187,20 @@ async def test_the_environment_names_the_session(session: Session, place: Path) 
 
 async def test_the_roots_lists_have_a_line_for_each(ollie: Ollie) -> None:
     """Backends, models, profiles and tools."""
-    assert ollie.backends_text() == b"replay\nlocal\n"
-    assert ollie.agents_text() == b"default\n"
-    assert b"replay\treplay\n" in await ollie.models_text()
-    tools = (await ollie.tools_text()).decode().splitlines()
+    assert await content(ollie, "backends") == "replay\nlocal\n"
+    assert await content(ollie, "agents") == "default\n"
+    assert "replay\treplay\n" in await content(ollie, "models")
+    tools = (await content(ollie, "tools")).splitlines()
     assert {"shell", "file_read"} <= {line.split()[0] for line in tools}
 
 
 async def test_the_list_of_models_is_kept_until_it_is_invalidated(ollie: Ollie) -> None:
     """Those who ask at the same time share one answer."""
-    one, two = await asyncio.gather(ollie.models_text(), ollie.models_text())
+    one, two = await asyncio.gather(ollie.models.known(), ollie.models.known())
     assert one == two
-    assert await ollie.models_text() is await ollie.models_text()
+    assert await ollie.models.known() is await ollie.models.known()
     assert await command(ollie, "invalidate") == "invalidated\n"
-    assert await ollie.models_text() is not one
+    assert await ollie.models.known() is not one
 
 
 async def test_kill_asks_the_server_to_end(ollie: Ollie) -> None:

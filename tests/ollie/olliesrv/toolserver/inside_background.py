@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from served import values
+
 from ollie.olliesrv.sessions.agent import Agent
 
 SCRIPT = """
@@ -59,7 +61,7 @@ def kept(place: Path) -> list[str]:
 
 async def waits(agent: Agent) -> None:
     """Return when the agent waits for approval."""
-    while b"activity=waiting for approval\n" not in agent.stats_text():  # noqa: ASYNC110  nobody tells of it
+    while values(agent, "stats")["activity"] != "waiting for approval":  # noqa: ASYNC110  nobody tells of it
         await asyncio.sleep(0.01)
 
 
@@ -113,7 +115,7 @@ async def test_it_is_told_by_a_server_that_comes_later(
     agent.session.toolsrv._disconnect()
     go(place)
     later = await serve(SCRIPT, tools=("shell",))
-    again = (await later.sessions.find("s")).find_agent("a")
+    again = (await later.sessions.find("s", by=None)).find_agent("a")
     assert (await chat(again, "told: ")).count("told: ") == 1
 
 
@@ -138,7 +140,7 @@ async def test_a_message_that_was_taken_is_not_taken_again(
     await crash(agent.session._store)
     agent.session.toolsrv._disconnect()
     later = await serve(SCRIPT, tools=("shell",))
-    again = (await later.sessions.find("s")).find_agent("a")
+    again = (await later.sessions.find("s", by=None)).find_agent("a")
     await gone(again)
     await again.wait_state()
     assert (await again.chat.read(0, 1 << 20)).decode().count("told: ") == 1

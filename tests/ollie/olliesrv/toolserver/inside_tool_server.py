@@ -241,7 +241,7 @@ async def test_a_living_tool_server_is_found_and_used_again(
     await said(agent)
     await crash(agent.session._store)
     later = await serve(calling("echo one", "echo one"), tools=("shell", "file_read"))
-    again = (await later.sessions.find("s")).find_agent("a")
+    again = (await later.sessions.find("s", by=None)).find_agent("a")
     assert again.session.toolsrv.pid == agent.session.toolsrv.pid
     await again.prompt(b"1", by=None)
     assert (await said(again)).count("it said: one") == 2

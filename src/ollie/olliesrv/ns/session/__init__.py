@@ -9,25 +9,23 @@ from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.ns.session import agent, ctl, idx, name, new, toolsrv
 from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.sessions.session import Session
-
-
-async def _find(ollie: Ollie, peer: OlliePeer, name: str) -> Session | None:
-    """A session by name or id; for an agent there is none but its own."""
-    if peer.agent is None:
-        return await ollie.sessions.find(name)
-    session = peer.agent.session
-    return session if name in {session.name, session.id} else None
+from ollie.protocol import payload
 
 
 def _names(ollie: Ollie, peer: OlliePeer) -> Iterable[tuple[str, Any]]:
-    """What of each session a listing shows."""
-    return ollie.sessions.names() if peer.agent is None else [(peer.agent.session.name, peer.agent.session)]
+    """The stored row of each session, which is enough to list it."""
+    return [(row.name, row) for row in ollie.sessions.visible(peer.agent)]
 
 
 # The files of one session: `session/{session}/`.
 SESSION: Final[Sequence[Entry[Session]]] = (
-    Text("env", 0o440, "Its environment, NAME=value.", render=lambda session, _peer: session.env_text()),
-    Text("paused", 0o440, "true or false.", render=lambda session, _peer: session.paused_text()),
+    Text(
+        "env",
+        0o440,
+        "Its environment, NAME=value.",
+        render=lambda session, _peer: payload.format(session.environment()),
+    ),
+    Text("paused", 0o440, "true or false.", render=lambda session, _peer: f"{session.paused}\n".lower().encode()),
     Control(
         "ctl",
         0o640,
@@ -39,9 +37,9 @@ SESSION: Final[Sequence[Entry[Session]]] = (
         0o640,
         "Its name in the path; a write renames it.",
         command=name.rename,
-        text=lambda session, _peer: session.name_text(),
+        text=name.render,
     ),
-    Text("id", 0o440, "Its id, which never changes.", render=lambda session, _peer: session.id_text()),
+    Text("id", 0o440, "Its id, which never changes.", render=lambda session, _peer: f"{session.id}\n".encode()),
     Dir(
         "toolsrv",
         "Its tool server's own tree; empty where none runs.",
@@ -58,7 +56,7 @@ ENTRIES: Final[Sequence[Entry[Ollie]]] = (
     Each(
         "{session}",
         "One session.",
-        find=_find,
+        find=lambda ollie, peer, name: ollie.sessions.find(name, by=peer.agent),
         names=_names,
         entries=SESSION,
         remove=lambda _ollie, peer, session: session.kill(by=peer.agent),

@@ -8,4 +8,9 @@ from ollie.olliesrv.sessions.session import Session
 async def rename(it: Session | Agent, peer: OlliePeer, text: str) -> str:
     """Give it another name; the response is that name."""
     await it.rename(text.strip(), by=peer.agent)
-    return it.name_text().decode()
+    return f"{it.name}\n"
+
+
+def render(it: Session | Agent, _peer: OlliePeer) -> bytes:
+    """Its name."""
+    return f"{it.name}\n".encode()

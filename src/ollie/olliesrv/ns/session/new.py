@@ -11,7 +11,7 @@ from ollie.olliesrv.sessions.session import Session
 async def run(ollie: Ollie, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:
     """The name of the new session, and a newline."""
     session = await _create(ollie, peer, data)
-    yield session.name_text()
+    yield f"{session.name}\n".encode()
 
 
 async def bare(ollie: Ollie, peer: OlliePeer, data: bytes) -> None:

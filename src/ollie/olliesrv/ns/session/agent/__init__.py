@@ -6,7 +6,7 @@ from typing import Final
 from ninep.files import Control, Level, Log, Request, Sink, StoredText, Text, Watch
 from ninep.tree import Dir, Each, Entry
 from ollie.olliesrv.ns.session import name
-from ollie.olliesrv.ns.session.agent import ctl, new, proc
+from ollie.olliesrv.ns.session.agent import cfg, ctl, idx, log, new, proc, stats, wait
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.sessions.session import Session
 
@@ -23,7 +23,7 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         "wait",
         0o440,
         "The state, as soon as no turn runs or may run.",
-        wait=lambda agent, _peer: agent.wait_state(),
+        wait=wait.wait,
     ),
     Log("chat", 0o440, "The conversation as text; ends when no turn runs.", log=lambda agent: agent.chat),
     Log(
@@ -35,14 +35,14 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         "The next change of state: idle, running or paused; after a turn the state it left.",
         watch=lambda agent, peer: agent.watch_state(peer.reader),
     ),
-    Text("log", 0o440, "The last 64 KiB of chat.raw.", render=lambda agent, _peer: agent.log_text()),
+    Text("log", 0o440, "The last 64 KiB of chat.raw.", render=log.render),
     StoredText("plan", 0o660, "Notes of the agent that survive compaction.", buffer=lambda agent: agent.plan),
     Control(
         "cfg",
         0o640,
         "Settings, key=value; a write changes one or more of them, all or nothing.",
-        command=lambda agent, peer, text: agent.configure(text.encode(), by=peer.agent),
-        text=lambda agent, _peer: agent.cfg_text(),
+        command=cfg.change,
+        text=cfg.render,
     ),
     Control(
         "ctl",
@@ -54,16 +54,16 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         "stats",
         0o440,
         "Tokens, cost, context and what it is doing, key=value.",
-        render=lambda agent, _: agent.stats_text(),
+        render=stats.render,
     ),
     Control(
         "name",
         0o640,
         "Its name in the path; a write renames it.",
         command=name.rename,
-        text=lambda agent, _peer: agent.name_text(),
+        text=name.render,
     ),
-    Text("id", 0o440, "Its id, which never changes.", render=lambda agent, _peer: agent.id_text()),
+    Text("id", 0o440, "Its id, which never changes.", render=lambda agent, _peer: f"{agent.id}\n".encode()),
     Dir("proc", "What it runs, and what has run in the background.", proc.ENTRIES),
 )
 
@@ -80,7 +80,7 @@ ENTRIES: Final[Sequence[Entry[Session]]] = (
         "idx",
         0o440,
         "Agents: id, name, state, profile, backend, model, cwd.",
-        render=lambda session, _peer: session.agent_index_text(),
+        render=idx.render,
     ),
     Each(
         "{agent}",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ninep.files import Control, Each, Text
+from ninep.files import Control, Each, Text, done
 from ninep.tree import Entry
 from ollie.olliesrv.ns.session.agent.proc import top
 from ollie.olliesrv.sessions import processes
@@ -23,12 +23,12 @@ PROCESS: Final[Sequence[Entry[Process]]] = (
     RelayLevel(
         "wait", 0o440, "Its exit code, as soon as it has exited.", of=lambda process, _peer: process.file("wait")
     ),
-    Text("stat", 0o440, "Its state, key=value.", render=lambda process, _peer: process.stat_text()),
+    Text("stat", 0o440, "Its state, key=value.", render=lambda process, _peer: process.stat()),
     Control(
         "ctl",
         0o220,
         "Ends or dismisses it: term, kill, signal N, dismiss.",
-        command=lambda process, _peer, text: process.command(text),
+        command=lambda process, _peer, text: done(process.control(text)),
     ),
 )
 

@@ -43,14 +43,9 @@ def edit(arguments: Arguments) -> str:
 
 def _with_line_ends(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
     r"""The arguments with the line ends of the file; of one that mixes them, with those that `old` matches."""
-    returns = data.count(b"\r\n")
-    if not returns or (returns < data.count(b"\n") and old in data):
+    if b"\r\n" not in data or (not files.has_returns(data) and old in data):
         return old, new
-    return _returned(old), _returned(new)
-
-
-def _returned(text: bytes) -> bytes:
-    return text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    return files.returned(old), files.returned(new)
 
 
 def _lines_of(data: bytes, old: bytes) -> list[int]:

@@ -62,6 +62,17 @@ def is_binary(start: bytes) -> bool:
     return b"\0" in start[:_NUL_WITHIN_BYTES]
 
 
+def has_returns(data: bytes) -> bool:
+    r"""Whether every line of a text ends in `\r\n`."""
+    returns = data.count(b"\r\n")
+    return returns > 0 and returns == data.count(b"\n")
+
+
+def returned(text: bytes) -> bytes:
+    r"""A text whose lines end in `\r\n`."""
+    return text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
 def replace(path: str, data: bytes) -> None:
     """Make `data` the content of a file in one step: whoever reads it sees the old or the new, never a part.
 

@@ -31,7 +31,7 @@ def test_new_file(call: Call, work: Path) -> None:
 @given(content=st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_content(content: str, tmp_path: Path) -> None:
     """Whatever the text is, the file has it in UTF-8."""
-    write({"path": str(tmp_path / "f"), "content": content})
+    write({"path": str(tmp_path / "f"), "content": content, "overwrite": True})
     assert (tmp_path / "f").read_bytes() == content.encode()
 
 
@@ -50,17 +50,59 @@ def test_mode_and_owner_stay(work: Path, call: Call) -> None:
         os.chown(path, 4242, 4243)
     path.chmod(0o2751)
     before = path.stat()
-    assert call("file_write", path="f", content="new!").stdout == "wrote 4 bytes to f; it had 3\n"
+    assert call("file_write", path="f", content="new!", overwrite=True).stdout == "wrote 4 bytes to f; it had 3\n"
     after = path.stat()
     assert path.read_text() == "new!"
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"a\n", "b\n", b"a\nb\n"),
+        (b"a", "b", b"a\nb"),
+        (b"a\r\nb\r\n", "c\n", b"a\r\nb\r\nc\r\n"),
+        (b"a\r\nb", "c\r\n", b"a\r\nb\r\nc\r\n"),
+        (b"a\r\nb\n", "c\n", b"a\r\nb\nc\n"),
+        (b"\xff\0", "\N{SNOWMAN}", b"\xff\0\n\xe2\x98\x83"),
+        (b"a", "", b"a"),
+        (b"", "b", b"b"),
+        (None, "b", b"b"),
+    ],
+)
+def test_append(before: bytes | None, content: str, after: bytes, call: Call, work: Path) -> None:
+    """What is added begins on a line of its own and has the file's line ends; what was there stays, its inode too."""
+    path = work / "f"
+    if before is not None:
+        path.write_bytes(before)
+        path.chmod(0o640)
+        inode = path.stat().st_ino
+    found = call("file_write", path="f", content=content, append=True)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert path.read_bytes() == after
+    if before:
+        assert found.stdout == f"added {len(after) - len(before)} bytes to f; it had {len(before)}\n"
+        assert (path.stat().st_ino, stat.S_IMODE(path.stat().st_mode)) == (inode, 0o640)
+
+
+def test_an_empty_file_is_written(call: Call, work: Path) -> None:
+    """Nothing is lost by it."""
+    (work / "f").touch()
+    assert call("file_write", path="f", content="x").stdout == "wrote 1 bytes to f; it had 0\n"
+
+
+def test_append_and_overwrite_exclude_one_another(call: Call, work: Path) -> None:
+    """Nothing is done."""
+    found = call("file_write", path="f", content="x", append=True, overwrite=True)
+    assert (found.returncode, found.stderr) == (1, "append and overwrite exclude one another\n")
+    assert not (work / "f").exists()
 
 
 def test_replaced_in_one_step(work: Path, call: Call) -> None:
     """Who has the old file open still sees the old content: it was replaced, not written over."""
     (work / "f").write_text("old")
     with (work / "f").open() as reader:
-        call("file_write", path="f", content="n")
+        call("file_write", path="f", content="n", overwrite=True)
         assert reader.read() == "old"
     assert [path.name for path in work.iterdir()] == ["f"]
 
@@ -70,11 +112,11 @@ def test_links_stay(work: Path, call: Call) -> None:
     (work / "d").mkdir()
     (work / "link").symlink_to("d/target")
     assert call("file_write", path="link", content="1").returncode == 0
-    assert call("file_write", path="link", content="22").returncode == 0
+    assert call("file_write", path="link", content="22", overwrite=True).returncode == 0
     assert (work / "link").is_symlink()
     assert (work / "d/target").read_text() == "22"
     os.link(work / "d/target", work / "hard")
-    assert call("file_write", path="hard", content="3").returncode == 0
+    assert call("file_write", path="hard", content="3", overwrite=True).returncode == 0
     assert (work / "d/target").read_text() == "3"
 
 
@@ -84,7 +126,10 @@ def test_directory_without_room_for_another_file(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     # Root may do as it likes in a directory, but not without its capabilities: capabilities(7).
     as_anybody = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
-    code = "import sys; from ollie.tools.file_write import write; write({'path': sys.argv[1], 'content': 'short'})"
+    code = (
+        "import sys; from ollie.tools.file_write import write;"
+        "write({'path': sys.argv[1], 'content': 'short', 'overwrite': True})"
+    )
 
     def written(name: str) -> str:
         command = [*as_anybody, sys.executable, "-c", code, str(tmp_path / name)]
@@ -104,7 +149,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="No space left"):
-        write({"path": str(tmp_path / "f"), "content": "new"})
+        write({"path": str(tmp_path / "f"), "content": "new", "overwrite": True})
     assert (tmp_path / "f").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
@@ -114,7 +159,7 @@ def test_names_of_any_length(tmp_path: Path) -> None:
     name = "x" * 255
     (tmp_path / f".ollie-{os.getpid()}-0").write_text("left by somebody")
     write({"path": str(tmp_path / name), "content": "1"})
-    write({"path": str(tmp_path / name), "content": "2"})
+    write({"path": str(tmp_path / name), "content": "2", "overwrite": True})
     assert (tmp_path / name).read_text() == "2"
 
 
@@ -128,6 +173,9 @@ def test_names_of_any_length(tmp_path: Path) -> None:
         ("f/g", "x", "{work}/f: "),
         ("", "x", "path is empty"),
         ("a\0b", "x", "path contains a NUL"),
+        ("f", "x", "f: nothing was written, since it has 3 bytes already; to add to it use append"),
+        ("f", "", "f: nothing was written, since it has 3 bytes already; to add to it use append"),
+        ("link", "x", "link: nothing was written, since it has 3 bytes already; to add to it use append"),
         ("f", "\ud800", "content is not unicode"),
     ],
 )
@@ -135,8 +183,9 @@ def test_refused(path: str, content: str, error: str, call: Call, work: Path) ->
     """What cannot be written is refused with the reason, and nothing changes."""
     (work / "d").mkdir()
     (work / "f").write_text("old")
+    (work / "link").symlink_to("f")
     found = call("file_write", path=path, content=content)
     assert found.returncode == 1
     assert found.stderr.startswith(error.format(work=work))
     assert (work / "f").read_text() == "old"
-    assert {path.name for path in work.iterdir()} == {"d", "f"}
+    assert {path.name for path in work.iterdir()} == {"d", "f", "link"}

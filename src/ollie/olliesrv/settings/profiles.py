@@ -19,7 +19,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
 
 
-DEFAULT = Profile(name="default", tools=("shell", "file_read", "file_write", "file_edit", "glob", "grep"))
+_HOST = ("shell", "file_read", "file_write", "file_edit", "glob", "grep", "fetch", "image_view")
+_OWN = ("agent_spawn", "ask_user", "plan")
+DEFAULT = Profile(name="default", tools=_HOST + _OWN)
+"""Everything that ships. The embedded model does its everyday tasks no worse with all of it (bench/local_tasks.py)."""
 
 
 class Profiles:

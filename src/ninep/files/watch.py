@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 class Watcher(Protocol):
-    """One fid's view of a sequence of changes; made at open, when it says where it starts."""
+    """One fid's view of a sequence of changes; made at open, when it says where it starts.
+
+    A subclass leaves out `delivered` and `close` where there is nothing to do.
+    """
 
     async def next(self) -> bytes:
         """Wait for the next change.
@@ -25,9 +28,11 @@ class Watcher(Protocol):
 
     def delivered(self) -> None:
         """The reply with the last byte of what `next` gave was handed to the transport."""
+        return
 
     def close(self) -> None:
         """The fid is gone."""
+        return
 
 
 class _Value:

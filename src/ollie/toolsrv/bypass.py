@@ -13,9 +13,12 @@ from pathlib import Path
 from time import time
 
 from ninep.bell import Bell
+from ninep.files import Watcher
 from ninep.tree import Peer
 from ollie.toolsrv.approval import Answer, ApprovalError, Event, Request, State, settle
+from ollie.toolsrv.json_line import json_line
 from ollie.toolsrv.prepare import Job, RefusedError
+from ollie.toolsrv.sight import sees
 
 # How many settled requests are remembered, so that a late answer is told what became of its request.
 _REMEMBERED = 256
@@ -74,11 +77,7 @@ class Broker:
 
     def open(self, peer: Peer) -> list[Request]:
         """The requests that wait for an answer and that the peer sees, oldest first."""
-        return [entry.request for entry in self._pending() if peer.aname in {"", entry.request.agent}]
-
-    def list_text(self, peer: Peer) -> bytes:
-        """A JSON object on a line for each of them."""
-        return b"".join(map(line, self.open(peer)))
+        return [entry.request for entry in self._pending() if sees(peer, entry.request.agent)]
 
     def resolve(self, given: Answer) -> None:
         """Settle a request.
@@ -101,7 +100,7 @@ class Broker:
         """The oldest open request after that number, waited for; with its own number."""
         while True:
             for entry in self._pending():
-                if entry.number > number and peer.aname in {"", entry.request.agent}:
+                if entry.number > number and sees(peer, entry.request.agent):
                     return entry.number, entry.request
             await self._bell.wait()
 
@@ -146,7 +145,7 @@ class Broker:
                 return new
 
 
-class PendingWatcher:
+class PendingWatcher(Watcher):
     """One fid's view of the open requests."""
 
     def __init__(self, broker: Broker, peer: Peer) -> None:
@@ -155,18 +154,7 @@ class PendingWatcher:
     async def next(self) -> bytes:
         """The next one, a JSON object and a newline."""
         self._at, request = await self._broker.beyond(self._at, self._peer)
-        return line(request)
-
-    def delivered(self) -> None:
-        """Nothing to note: a fresh fid gets every open request."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-def line(request: Request) -> bytes:
-    """A request as a JSON object on a line."""
-    return json.dumps(request.public(), ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
+        return json_line(request.public())
 
 
 def fingerprint(job: Job) -> str:

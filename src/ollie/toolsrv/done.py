@@ -17,9 +17,12 @@ from pathlib import Path
 
 from ninep.bell import Bell
 from ninep.errors import NinepError
+from ninep.files import Watcher
 from ninep.tree import Peer
 from ollie.protocol.words import reason
+from ollie.toolsrv.json_line import json_line
 from ollie.toolsrv.runs import Run
+from ollie.toolsrv.sight import sees
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +79,7 @@ class Done:
 
     def waiting(self, peer: Peer) -> list[Record]:
         """Those that the peer sees, oldest first."""
-        return [record for _, record in sorted(self._records.items()) if peer.aname in {"", record["agent"]}]
+        return [record for _, record in sorted(self._records.items()) if sees(peer, str(record["agent"]))]
 
     def acknowledge(self, peer: Peer, data: bytes) -> None:
         """Forget one: somebody has its message for good.
@@ -92,7 +95,7 @@ class Done:
         if not (text.isascii() and text.isdigit()):
             raise NinepError(f"not a process: {text}")
         record = self._records.get(int(text))
-        if record is None or peer.aname not in {"", record["agent"]}:
+        if record is None or not sees(peer, str(record["agent"])):
             raise NinepError(f"no ended process {text} waits")
         self._forget(int(text))
 
@@ -125,7 +128,7 @@ class Done:
         """Replace a file in one step; without it the message is lost only when this server is killed."""
         path = self._directory / str(pid)
         try:
-            path.with_suffix(".new").write_bytes(line(record))
+            path.with_suffix(".new").write_bytes(json_line(record))
             path.with_suffix(".new").replace(path)
         except OSError as error:
             _log.warning("cannot note run %d in %s: %s", pid, path, reason(error))
@@ -136,7 +139,7 @@ class Done:
             (self._directory / str(pid)).unlink(missing_ok=True)
 
 
-class DoneWatcher:
+class DoneWatcher(Watcher):
     """One fid's view: each ended run once."""
 
     def __init__(self, done: Done, peer: Peer) -> None:
@@ -147,18 +150,7 @@ class DoneWatcher:
         """The next one, a JSON object and a newline."""
         pid, record = await self._done.beyond(self._given, self._peer)
         self._given.add(pid)
-        return line(record)
-
-    def delivered(self) -> None:
-        """Nothing to note: delivered is not acknowledged."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-def line(record: Record) -> bytes:
-    """A record as a JSON object on a line."""
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
+        return json_line(record)
 
 
 def new_boot() -> str:

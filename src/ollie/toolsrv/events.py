@@ -4,15 +4,17 @@ A reader is first given what is so now, then every change. One that does not kee
 told how many: memory stays bounded whoever reads.
 """
 
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 
 from ninep.bell import Bell
+from ninep.files import Watcher
 from ninep.tree import Peer
 from ollie.toolsrv.approval import Request
 from ollie.toolsrv.approval import State as RequestState
+from ollie.toolsrv.json_line import json_line
 from ollie.toolsrv.runs import Run, State
+from ollie.toolsrv.sight import sees
 
 RING = 4096
 
@@ -28,27 +30,27 @@ class Events:
     def emit(self, agent: str, event: Event) -> None:
         """Tell those who see that agent's events."""
         for watcher in self._watchers:
-            if watcher.aname in {"", agent}:
+            if sees(watcher.peer, agent):
                 watcher.add(event)
 
     def watch(self, now: Iterable[Event], peer: Peer) -> "EventWatcher":
         """A new reader: what is so now, then what happens."""
-        watcher = EventWatcher(now, peer.aname, self._watchers)
+        watcher = EventWatcher(now, peer, self._watchers)
         self._watchers.add(watcher)
         return watcher
 
 
-class EventWatcher:
+class EventWatcher(Watcher):
     """One fid's view.
 
     Args:
         now: what it is given first.
-        aname: the agent whose events it sees; empty for all.
+        peer: who reads.
         watchers: where it is entered, and leaves.
     """
 
-    def __init__(self, now: Iterable[Event], aname: str, watchers: "set[EventWatcher]") -> None:
-        self.aname = aname
+    def __init__(self, now: Iterable[Event], peer: Peer, watchers: "set[EventWatcher]") -> None:
+        self.peer = peer
         self._events = deque(now)
         self._lost = 0
         self._bell = Bell()
@@ -71,10 +73,7 @@ class EventWatcher:
             self._lost = 0
         else:
             event = self._events.popleft()
-        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
-
-    def delivered(self) -> None:
-        """Nothing to note."""
+        return json_line(event)
 
     def close(self) -> None:
         """The reader is gone."""

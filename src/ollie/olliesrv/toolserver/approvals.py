@@ -11,6 +11,7 @@ from typing import Any
 
 from ninep.bell import Bell
 from ninep.errors import NinepError
+from ninep.files import Watcher
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.toolserver.client import ToolServer
 
@@ -78,7 +79,7 @@ class Approvals:
         raise RefusedError(f"{_UNKNOWN}: {given}")
 
 
-class ApprovalsWatcher:
+class ApprovalsWatcher(Watcher):
     """One fid's view."""
 
     def __init__(self, approvals: Approvals) -> None:
@@ -96,12 +97,6 @@ class ApprovalsWatcher:
                     self._given.add(id_)
                     return line
             await self._approvals.asked.beyond(count)
-
-    def delivered(self) -> None:
-        """Nothing to note: a fresh fid gets every open request."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 async def _requests(toolsrv: ToolServer) -> bytes:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ninep.bell import Bell
+from ninep.files import Watcher
 from ollie.olliesrv.errors import gone
 
 _RING = 256
@@ -160,7 +161,7 @@ class States:
         return self.state
 
 
-class StateWatch:
+class StateWatch(Watcher):
     """One fid's reading of `statewait`."""
 
     def __init__(self, states: States, uname: str) -> None:
@@ -184,9 +185,6 @@ class StateWatch:
         if self._offered is not None:
             self._given = self._offered
             self._states.changes.deliver(self._uname, self._offered)
-
-    def close(self) -> None:
-        """Nothing is held for a reader."""
 
     def _look(self, opened: int) -> Change | None:
         if self._given is not None:

@@ -2,7 +2,8 @@
 
 from ninep.files import Command
 from ninep.tree import Peer
-from ollie.toolsrv.server import Toolsrv, own
+from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.sight import own
 
 
 async def _load(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:

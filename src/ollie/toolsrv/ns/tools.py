@@ -6,14 +6,20 @@ about no other.
 """
 
 from ninep.tree import Peer
-from ollie.toolsrv.server import Toolsrv, own
+from ollie.toolsrv.json_line import json_line
+from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.sight import own
 
 
 async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The tools of the agent whose id was written."""
-    return toolsrv.loaded_text(own(peer, text.strip()))
+    return _listing(toolsrv, own(peer, text.strip())).decode()
 
 
 def text(toolsrv: Toolsrv, peer: Peer) -> bytes:
     """The tools of the agent that attached."""
-    return toolsrv.loaded_text(peer.aname).encode()
+    return _listing(toolsrv, peer.aname)
+
+
+def _listing(toolsrv: Toolsrv, agent: str) -> bytes:
+    return json_line([tool.public() for tool in toolsrv.registry.loaded(agent)])

@@ -5,7 +5,8 @@ decimal number and a newline. Who attached for an agent asks about no other.
 """
 
 from ninep.tree import Peer
-from ollie.toolsrv.server import Toolsrv, own
+from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.sight import own
 
 
 async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:

@@ -1,10 +1,11 @@
 """`bypass/`: what waits to be allowed to run without the sandbox."""
 
 from ninep.files import Entry, Sink, Text, Watch
+from ollie.toolsrv.json_line import json_line
 from ollie.toolsrv.ns.bypass import resolve
 from ollie.toolsrv.server import Toolsrv
 
-TABLE: tuple[Entry[Toolsrv], ...] = (
+ENTRIES: tuple[Entry[Toolsrv], ...] = (
     Watch(
         "pending",
         0o440,
@@ -15,7 +16,7 @@ TABLE: tuple[Entry[Toolsrv], ...] = (
         "list",
         0o440,
         "The same, all that are open, without waiting.",
-        lambda toolsrv, peer: toolsrv.broker.list_text(peer),
+        lambda toolsrv, peer: b"".join(json_line(request.public()) for request in toolsrv.broker.open(peer)),
     ),
     Sink(
         "resolve",

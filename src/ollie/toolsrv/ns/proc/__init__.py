@@ -4,14 +4,15 @@ from collections.abc import Iterable
 
 from ninep.files import Control, Each, Entry, Level, Log, Request, Text, Watch
 from ninep.tree import Peer
-from ollie.toolsrv.ns.proc import ctl, done, list, new, new_bg, stat, whose  # noqa: A004  named for the served files
+from ollie.toolsrv.ns.proc import ctl, done, list, new, new_bg, stat, wait, whose  # noqa: A004  named for the served files
 from ollie.toolsrv.output import OutputReader
 from ollie.toolsrv.runs import Run
-from ollie.toolsrv.server import Toolsrv, sees
+from ollie.toolsrv.server import Toolsrv
+from ollie.toolsrv.sight import sees
 
 RUN: tuple[Entry[Run], ...] = (
     Log("out", 0o440, "Its output as it comes.", lambda run: OutputReader(run.output)),
-    Level("wait", 0o440, "Its exit code, as soon as it has exited.", stat.exit_code),
+    Level("wait", 0o440, "Its exit code, as soon as it has exited.", wait.wait),
     Text("stat", 0o440, "Its state, as key=value lines.", stat.render),
     Control("ctl", 0o220, "Ends or dismisses it: term, kill, signal N, dismiss.", commands=ctl.COMMANDS),
 )
@@ -20,7 +21,7 @@ RUN: tuple[Entry[Run], ...] = (
 def _find(toolsrv: Toolsrv, peer: Peer, name: str) -> Run | None:
     """A run that the peer sees, by its number as it is listed."""
     run = toolsrv.runs.find(int(name)) if name.isascii() and name.isdigit() else None
-    return run if run and str(run.number) == name and sees(peer, run) else None
+    return run if run and str(run.number) == name and sees(peer, run.task.agent) else None
 
 
 def _names(toolsrv: Toolsrv, peer: Peer) -> Iterable[tuple[str, Run]]:
@@ -28,7 +29,7 @@ def _names(toolsrv: Toolsrv, peer: Peer) -> Iterable[tuple[str, Run]]:
     return [(str(run.number), run) for run in toolsrv.visible(peer)]
 
 
-TABLE: tuple[Entry[Toolsrv], ...] = (
+ENTRIES: tuple[Entry[Toolsrv], ...] = (
     Control(
         "list", 0o660, "A line for each run; with an agent id written first, that agent's.", list.command, list.text
     ),

@@ -1,6 +1,6 @@
-"""`proc/{pid}/stat` and `proc/{pid}/wait`: the state of a run, and its end.
+"""`proc/{pid}/stat`: the state of a run.
 
-`stat` has a `key=value` line each for pid state tool command agent session exit started_at runtime_s output_bytes
+A `key=value` line each for pid state tool command agent session exit started_at runtime_s output_bytes
 rss_bytes processes, values escaped as in a payload. `exit` is empty until it has exited; what it uses is counted over
 all of its processes.
 """
@@ -29,9 +29,3 @@ def render(run: Run, _peer: Peer) -> bytes:
             "processes": str(usage.processes if usage else 0),
         }
     )
-
-
-async def exit_code(run: Run, _peer: Peer) -> bytes:
-    """The exit code and a newline, once it has exited."""
-    await run.ended()
-    return b"%d\n" % run.exit_code

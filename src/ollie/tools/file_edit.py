@@ -24,7 +24,7 @@ def edit(arguments: Arguments) -> str:
     path = files.located(arguments["path"])
     old, new = files.encoded("old", arguments["old"]), files.encoded("new", arguments["new"])
     if not old:
-        raise ToolError("old is empty; to write a whole file use file_write")
+        raise ToolError(f"old is empty; to add to the file use file_write with append, or: echo TEXT >> {path}")
     if old == new:
         raise ToolError("old and new are the same")
     files.status(path)

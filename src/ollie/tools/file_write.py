@@ -32,8 +32,9 @@ def write(arguments: Arguments) -> str:
         return _append(path, data)
     if before and not overwrite:
         raise ToolError(
-            f"{path}: nothing was written, since it has {before} bytes already; to add to it use append, or in the shell: "
-            f"echo TEXT >> {path}; to change a part of it use file_edit; to replace all of it use overwrite"
+            f"{path}: nothing was written, since it has {before} bytes already; "
+            f"to add to it use append, or in the shell: echo TEXT >> {path}; "
+            "to change a part of it use file_edit; to replace all of it use overwrite"
         )
     os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
     files.replace(path, data)

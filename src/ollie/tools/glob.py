@@ -37,7 +37,7 @@ def find(arguments: Arguments) -> str:
         raise ToolError(f"{top}: no such directory")
     search = _Search()
     found: set[str] = set()
-    for one in _alternatives(pattern):
+    for one in alternatives(pattern):
         found.update(search.match("" if top == "." else top.rstrip("/") + "/", one))
     return _listed(sorted(found), search.refused)
 
@@ -54,7 +54,7 @@ def _listed(found: list[str], refused: list[str]) -> str:
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def _alternatives(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
     """The patterns that one with braces stands for."""
     done: list[str] = []
     open_patterns = [pattern]
@@ -132,8 +132,8 @@ class _Search:
         except PermissionError:
             self.refused.append(base)
             listing = []
-        except (FileNotFoundError, NotADirectoryError):
-            listing = []  # gone since it was listed
+        except OSError:  # gone since it was listed, or a path too long or with too many links
+            listing = []
         self._listings[base] = listing
         return listing
 

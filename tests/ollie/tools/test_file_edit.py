@@ -66,7 +66,7 @@ _LINES = "".join(f"value_{n} = {n}\n" for n in range(30))
         ("abc\n", "xyz", "z", "old does not occur in it\n"),
         ("", "xyz", "z", "old does not occur in it\n"),
         ("abc\n", "   ", "z", "old does not occur in it\n"),
-        ("abc\n", "", "z", "old is empty; to write a whole file use file_write"),
+        ("abc\n", "", "z", "old is empty; to add to the file use file_write with append, or: echo TEXT >> "),
         ("abc\n", "abc", "abc", "old and new are the same"),
         ("abc\n", "\ud800", "abc", "old is not unicode"),
         ("abc\n", "abc", "\ud800", "new is not unicode"),

@@ -46,7 +46,6 @@ class Ollie:
     """
 
     number = 0
-    alive = True
 
     def __init__(self, services: Services, lock: Lock) -> None:
         self.config = services.config

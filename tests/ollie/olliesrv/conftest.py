@@ -13,6 +13,7 @@ import pytest
 
 from ollie.backends.registry import Backends
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.profiles import Profile, Profiles
@@ -103,4 +104,4 @@ async def ollie(serve: Callable[..., Any]) -> Ollie:
 async def agent(ollie: Ollie, place: Path) -> Agent:
     """An agent of that server."""
     session = await ollie.sessions.create(name="myproj", by=None)
-    return await session.start_agent({"name": "coding", "cwd": str(place / "work")}, by=None)
+    return await subagents.start(session, {"name": "coding", "cwd": str(place / "work")}, by=None)

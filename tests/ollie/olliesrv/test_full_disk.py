@@ -11,6 +11,7 @@ from served import values, write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.turns.states import State
 from ollie.store import writer
@@ -57,14 +58,14 @@ async def test_a_prompt_is_answered_with_the_reason_and_runs(agent: Agent, disk:
 
 async def test_every_write_is_answered_with_the_reason(ollie: Ollie, agent: Agent, disk: Disk) -> None:
     """And is seen at once; what is killed is gone."""
-    other = await agent.session.start_agent({"name": "other"}, by=None)
+    other = await subagents.start(agent.session, {"name": "other"}, by=None)
     disk.full = True
     writes: list[Callable[[], Any]] = [
         lambda: agent.plan.write(0, LONG),
         lambda: write(agent, "cfg", "max_steps=3"),
         lambda: agent.rename("again", by=None),
         lambda: agent.session.rename("mine", by=None),
-        lambda: agent.session.start_agent({"name": "more"}, by=None),
+        lambda: subagents.start(agent.session, {"name": "more"}, by=None),
         lambda: ollie.sessions.create(name="two", by=None),
         lambda: other.kill(by=None),
     ]

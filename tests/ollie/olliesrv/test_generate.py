@@ -10,6 +10,7 @@ from served import write
 from ninep.errors import NinepError
 from ollie.olliesrv.generate import parse
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import subagents
 
 
 async def ask(ollie: Ollie, data: bytes) -> bytes:
@@ -74,7 +75,7 @@ async def test_a_request_that_fails_before_it_speaks_is_repeated(serve: Callable
 async def test_an_agent_with_a_budget_may_not_spend_beside_it(ollie: Ollie, place: Path) -> None:
     """What it asked here would not count."""
     session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
-    agent = await session.start_agent({}, by=None)
+    agent = await subagents.start(session, {}, by=None)
     assert [piece async for piece in ollie.generate(b"x", by=agent)]
     await write(agent, "cfg", "max_cost_usd=1")
     with pytest.raises(NinepError, match=r"^permission denied$"):

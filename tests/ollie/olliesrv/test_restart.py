@@ -19,6 +19,7 @@ from ollie.engine.events import Streamed
 from ollie.engine.history import problem
 from ollie.engine.messages import Message, ReasoningDelta, TextDelta
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.turns.states import State
 from ollie.protocol import paths
@@ -176,7 +177,7 @@ async def test_a_sub_agent_goes_with_the_server(
 ) -> None:
     """Its request is lost with it; one that has a name stays, and its turn is closed."""
     requests = [
-        asyncio.ensure_future(anext(agent.session.new_agent({"prompt": "slow", **fields}, by=agent)))
+        asyncio.ensure_future(anext(subagents.request(agent.session, {"prompt": "slow", **fields}, by=agent)))
         for fields in ({}, {"name": "kept"})
     ]
     while len(agent.session.agents()) < 3:  # noqa: ASYNC110  a few steps of the loop
@@ -216,7 +217,7 @@ async def test_nothing_is_in_memory_of_agents_at_rest(serve: Make, place: Path) 
     seen = []
     for name in ("one", "two"):
         session = await ollie.sessions.create(name=name, by=None)
-        agent = await session.start_agent({"name": "a", "cwd": str(place / "work"), "prompt": "hello"}, by=None)
+        agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work"), "prompt": "hello"}, by=None)
         await agent.wait_state()
         seen += [weakref.ref(session), weakref.ref(agent), weakref.ref(agent.runner), weakref.ref(agent.chat)]
         del session, agent
@@ -263,7 +264,7 @@ async def test_a_turn_keeps_its_session(serve: Make) -> None:
     """And whoever waits for its end is told."""
     ollie = await serve(open_sessions=0)
     session = await ollie.sessions.create(name="one", by=None)
-    agent = await session.start_agent({"prompt": "slow"}, by=None)
+    agent = await subagents.start(session, {"prompt": "slow"}, by=None)
     seen = weakref.ref(agent)
     del session, agent
     gc.collect()

@@ -6,15 +6,15 @@ Its turns are run by `runner.py`; what it works with is computed in `outfit.py`.
 out, so that no way in can forget it.
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ollie.engine.messages import ToolSpec
 from ollie.engine.records import Noted
 from ollie.olliesrv.errors import RefusedError, denied, gone
+from ollie.olliesrv.sessions.entity import Entity
 from ollie.olliesrv.settings.ceilings import Ceiling, covers
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
@@ -27,13 +27,15 @@ from ollie.protocol import within
 from ollie.store.interface import AgentRow, LogName
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ollie.engine.events import TurnEnded
     from ollie.olliesrv.sessions.session import Session
 
 _OWN_KEYS = frozenset({"cwd", "model"})  # of `cfg`, those that an agent may change
 
 
-class Agent:
+class Agent(Entity[AgentRow]):
     """An agent.
 
     Args:
@@ -43,10 +45,9 @@ class Agent:
     """
 
     def __init__(self, row: AgentRow, session: "Session", services: Services) -> None:
+        super().__init__(row)
         store = services.store
         self.session = session
-        self.alive = True
-        self.row = row
         ended = stats.decode(store.stats(row.id)).totals.turns > 0
         self.states = States(state_of(turn=False, queued=False, paused=session.paused), ended=ended)
         self.chat = Chat(store, row.id, LogName.CHAT, self.states)
@@ -58,34 +59,8 @@ class Agent:
         self.runner = Runner(
             row.id, lambda: self.outfit, self._transcript, self.plan, session, services, self._announce
         )
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     # Who it is, and who may do what to it.
-
-    @property
-    def gone(self) -> bool:
-        """Whether it was killed."""
-        return not self.alive
-
-    @property
-    def number(self) -> int:
-        """Its object number."""
-        return self.row.number
-
-    @property
-    def id(self) -> str:
-        """Its id, a UUIDv7."""
-        return self.row.id
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.row.name
-
-    @property
-    def cwd(self) -> str:
-        """Its working directory, resolved."""
-        return self.row.cwd
 
     @property
     def state(self) -> State:
@@ -109,11 +84,11 @@ class Agent:
 
     def may(self, other: "Agent") -> bool:
         """Whether it may prompt and command another agent, or itself."""
-        return self.alive and other.session is self.session and covers(self.ceiling, other.ceiling)
+        return not self.gone and other.session is self.session and covers(self.ceiling, other.ceiling)
 
     def permit(self, by: "Agent | None") -> None:
         """Raise `file does not exist` when it was killed, `permission denied` when `by` may not command it."""
-        if not self.alive:
+        if self.gone:
             raise gone()
         if by is not None and not by.may(self):
             raise denied()
@@ -199,22 +174,13 @@ class Agent:
         self.row = replace(self.row, name=name)
         await self._store.stored(self._store.put_agent(self.row))
 
-    async def kill(self, *, by: "Agent | None") -> None:
-        """Remove it. When this returns nothing of it is alive, and it is gone from the store.
-
-        It goes on to the end also when the caller is cancelled, as a tool is that kills its own agent.
-        """
-        self.permit(by)
-        self.alive = False
-        await asyncio.shield(self._spawn(self._kill()))
-
     async def close(self) -> None:
         """The server ends: end the turn that runs, begin none, forget nothing."""
         await self.runner.shut("the server was stopped")
 
     def note(self, text: str) -> None:
         """Write a line for its readers into the chat."""
-        if self.alive:
+        if not self.gone:
             self._transcript.append([Noted(text)])
 
     async def _kill(self) -> None:
@@ -240,12 +206,6 @@ class Agent:
         self.runner.set_plan(text)
 
     def _announce(self, state: State) -> None:
-        if self.alive and self.states.become(state):
+        if not self.gone and self.states.become(state):
             self.chat.settle()
             self.chat_raw.settle()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ollie.olliesrv.errors import RefusedError, denied, gone
 from ollie.olliesrv.sessions import ids, subagents
 from ollie.olliesrv.sessions.agent import Agent
+from ollie.olliesrv.sessions.entity import Entity
 from ollie.olliesrv.settings.ceilings import covers
 from ollie.olliesrv.settings.directories import Scratch, working_directory
 from ollie.olliesrv.settings.outfit import Outfit
@@ -25,10 +26,8 @@ from ollie.store.interface import AgentRow, Seq, SessionRow, StoreError
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.sessions import Sessions
 
-_T = TypeVar("_T")
 
-
-class Session:
+class Session(Entity[SessionRow]):
     """A session.
 
     Args:
@@ -38,16 +37,12 @@ class Session:
         services: what the server has.
     """
 
-    AGENT_KEYS = ("name", "cwd", "agent", "model", "backend", "keep", "prompt")
-
     def __init__(self, row: SessionRow, agents: Sequence[AgentRow], sessions: "Sessions", services: Services) -> None:
-        self.alive = True
-        self.row = row
+        super().__init__(row)
         self._sessions = sessions
         self._services = services
         self._store = services.store
         self._scratch = Scratch(services.scratch, row.id)
-        self._tasks: set[asyncio.Task[Any]] = set()
         self.toolsrv = ToolServer(row.id, self.directory, services.tools, self._completed, services.asked.add)
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
@@ -55,31 +50,6 @@ class Session:
             self._add(Agent(agent, self, services))
             if self._scratch.is_at(agent.cwd):
                 self._scratch.path()  # it was empty, or lost with all that was temporary
-
-    @property
-    def gone(self) -> bool:
-        """Whether it was killed."""
-        return not self.alive
-
-    @property
-    def number(self) -> int:
-        """Its object number."""
-        return self.row.number
-
-    @property
-    def id(self) -> str:
-        """Its id, a UUIDv7."""
-        return self.row.id
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.row.name
-
-    @property
-    def cwd(self) -> str:
-        """The working directory of agents that name none, resolved; empty when it has none."""
-        return self.row.cwd
 
     @property
     def paused(self) -> bool:
@@ -100,10 +70,6 @@ class Session:
         """What the agent of an id has used; None when it is not there."""
         found = self._agents.get(agent)
         return found.runner.account if found is not None else None
-
-    def agent_names(self) -> Iterable[tuple[str, Agent]]:
-        """Its agents with their names, in order of creation."""
-        return [(agent.name, agent) for agent in self._agents.values()]
 
     def agents(self) -> list[Agent]:
         """Its agents, in order of creation."""
@@ -143,27 +109,13 @@ class Session:
         self._add(agent)
         return agent, seq
 
-    async def create_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
-        """Make an agent; it is stored when this returns."""
-        agent, seq = self.make_agent(fields, by=by)
-        await self.stored(seq)
-        return agent
-
     async def stored(self, seq: Seq) -> None:
         """Return when a change is durable."""
         await self._store.stored(seq)
 
-    def new_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> AsyncGenerator[bytes, None]:
-        """`agent/new` written and then read: the id of a new agent, or the reply of a sub-agent."""
-        return subagents.request(self, fields, by=by)
-
     async def spawn(self, agent: str, arguments: Mapping[str, Any]) -> ToolResult:
         """The tool `agent_spawn`: what a sub-agent of an agent replies."""
         return await subagents.call(self, arguments, by=self._agents[agent])
-
-    async def start_agent(self, fields: Mapping[str, str], *, by: Agent | None) -> Agent:
-        """`agent/new` written only: makes the agent, and with a prompt runs it detached."""
-        return await subagents.detached(self, fields, by=by)
 
     def rename_agent(self, agent: Agent, name: str) -> None:
         """Find an agent under another name from now on."""
@@ -178,24 +130,24 @@ class Session:
         del self._agents[agent.id]
         del self._names[agent.name]
 
-    def later(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Do something to its end, whoever waits for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     # What is done to it.
+
+    def permit(self, by: Agent | None) -> None:
+        """Only the owner commands a session."""
+        if self.gone:
+            raise gone()
+        if by is not None:
+            raise denied()
 
     async def rename(self, name: str, *, by: Agent | None) -> None:
         """Give it another name; durable when this returns."""
-        self._permit(by)
+        self.permit(by)
         self._sessions.check_free(name, self)
         await self._store.stored(self._change(replace(self.row, name=name)))
 
     async def pause(self, *, paused: bool, by: Agent | None) -> None:
         """Hold the queues of its agents, or let them go on; turns that run are not touched."""
-        self._permit(by)
+        self.permit(by)
         seq = self._change(replace(self.row, paused=paused))
         for agent in self.agents():
             if paused:
@@ -206,19 +158,13 @@ class Session:
 
     async def save(self, *, by: Agent | None) -> None:
         """Return when everything so far is durable."""
-        self._permit(by)
+        self.permit(by)
         await self._store.stored(self._store.put_session(self.row))
 
     async def invalidate(self, *, by: Agent | None) -> None:
         """Have its tool server read the tools again."""
-        self._permit(by)
+        self.permit(by)
         await self.toolsrv.invalidate()
-
-    async def kill(self, *, by: Agent | None) -> None:
-        """Remove it with its agents and its tool server. When this returns nothing of it is alive."""
-        self._permit(by)
-        self.alive = False
-        await asyncio.shield(self.later(self._kill()))
 
     async def close(self) -> None:
         """The server ends: end what runs, forget nothing."""
@@ -238,7 +184,7 @@ class Session:
     async def _completed(self, ended: Ended) -> None:
         """Something that an agent ran in the background has ended."""
         agent = self.find_agent(ended.agent)
-        if agent is not None and agent.id == ended.agent and agent.alive:
+        if agent is not None and agent.id == ended.agent and not agent.gone:
             await agent.completed(ended.key, ended.message)
 
     def _change(self, row: SessionRow) -> Seq:
@@ -314,20 +260,13 @@ class Session:
             raise denied()
         return bounded.row
 
-    def _permit(self, by: Agent | None) -> None:
-        """Only the owner commands a session."""
-        if not self.alive:
-            raise gone()
-        if by is not None:
-            raise denied()
-
     def _permit_agent(self, by: Agent | None) -> None:
         """Its own agents may make others in it."""
-        if not self.alive:
+        if self.gone:
             raise gone()
         if by is None:
             return
-        if by.session is not self or not by.alive:
+        if by.session is not self or by.gone:
             raise denied()
         if subagents.depth(by) >= self._services.config.max_depth:
             limit = self._services.config.max_depth

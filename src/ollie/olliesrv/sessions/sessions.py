@@ -30,8 +30,6 @@ class Sessions:
         services: what the server has.
     """
 
-    NEW_KEYS = ("name", "remote", "cwd")
-
     def __init__(self, services: Services) -> None:
         self._services = services
         self._store = services.store

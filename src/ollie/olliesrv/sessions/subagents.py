@@ -32,7 +32,7 @@ async def request(session: "Session", fields: Mapping[str, str], *, by: "Agent |
 
     Args:
         session: where it is made.
-        fields: as `Session.create_agent`, and `prompt` and `keep`.
+        fields: as `Session.make_agent`, and `prompt` and `keep`.
         by: who asks.
 
     Raises:
@@ -47,7 +47,7 @@ async def request(session: "Session", fields: Mapping[str, str], *, by: "Agent |
         finally:
             await asyncio.shield(session.later(_remove(agent)))
     if not fields.get("prompt"):
-        agent = await session.create_agent(fields, by=by)
+        agent = await start(session, fields, by=by)
         yield f"{agent.id}\n".encode()
         return
     work = _Work(session, fields, by)
@@ -84,11 +84,12 @@ async def call(session: "Session", arguments: Mapping[str, Any], *, by: "Agent")
     return text(f"{ended.reply}\nthe sub-agent ended early: {_why(ended)}".lstrip("\n"), is_error=True)
 
 
-async def detached(session: "Session", fields: Mapping[str, str], *, by: "Agent | None") -> "Agent":
+async def start(session: "Session", fields: Mapping[str, str], *, by: "Agent | None") -> "Agent":
     """Make an agent; with a prompt its turn runs by itself. Returns when both are stored."""
     if _passing(fields):
         raise RefusedError("an agent with keep=no lives as long as its id is being read: open for reading and writing")
-    agent = await session.create_agent(fields, by=by)
+    agent, stored = session.make_agent(fields, by=by)
+    await session.stored(stored)
     if fields.get("prompt"):
         await agent.prompt(fields["prompt"].encode(), by=None)
     return agent
@@ -136,7 +137,7 @@ class _Work:
 
     async def interrupt(self) -> str:
         """End its turn; what it has said. Then nothing of it is alive, and it is gone, unless it has a name."""
-        if self.agent.alive:
+        if not self.agent.gone:
             with contextlib.suppress(RefusedError):  # a turn that does not end by that ends when it is removed
                 await self.agent.stop(by=None)
         words = self._over.result().reply if self._over.done() and not self._over.exception() else ""
@@ -182,5 +183,5 @@ def _remedy(error: str) -> str:
 
 
 async def _remove(agent: "Agent") -> None:
-    if agent.alive:
+    if not agent.gone:
         await agent.kill(by=None)

@@ -11,6 +11,7 @@ from served import command, content, values, write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.turns.states import State
@@ -83,7 +84,7 @@ async def test_a_prompt_that_is_too_long_is_refused_while_it_is_written(serve: C
     """The limit is a setting."""
     ollie = await serve(max_prompt_bytes=10)
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({}, by=None)
+    agent = await subagents.start(session, {}, by=None)
     with pytest.raises(NinepError, match=r"^prompt is longer than 10 bytes \(max_prompt_bytes\)$"):
         agent.check_prompt(b"x" * 11, by=None)
 
@@ -125,7 +126,7 @@ async def test_fifty_agents_prompted_at_once_have_their_own_words_only(ollie: Ol
     """All of them finish."""
     session = await ollie.sessions.create(name="s", by=None)
     agents = await asyncio.gather(
-        *(session.start_agent({"name": f"a{n}", "prompt": f"word{n}"}, by=None) for n in range(50))
+        *(subagents.start(session, {"name": f"a{n}", "prompt": f"word{n}"}, by=None) for n in range(50))
     )
     for n, agent in enumerate(agents):
         assert await said(agent) == f"> word{n}\n\nyou said: word{n}\n"
@@ -135,7 +136,7 @@ async def test_a_model_that_fails_ends_the_turn_with_the_reason(serve: Callable[
     """Agents and models 4: and the agent is idle again."""
     ollie = await serve("turns: [{replies: [{text: so, error: {kind: auth, message: the key is wrong, after: 1}}]}]")
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({"prompt": "x"}, by=None)
+    agent = await subagents.start(session, {"prompt": "x"}, by=None)
     assert await said(agent) == "> x\n\nso\n\n! the key is wrong\n"
     assert "[[[error kind=auth]]]\nthe key is wrong\n" in await content(agent, "log")
     assert (stat(agent, "errors"), stat(agent, "state")) == ("1", "idle")
@@ -145,7 +146,7 @@ async def test_a_retry_is_shown_as_activity(serve: Callable[..., Any]) -> None:
     """Agents and models 4: it can be stopped while it waits."""
     ollie = await serve("turns: [{replies: [{error: {kind: rate_limited, message: slow down, retry_after_s: 100}}]}]")
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({"prompt": "x"}, by=None)
+    agent = await subagents.start(session, {"prompt": "x"}, by=None)
     while not stat(agent, "activity").startswith("retrying in 1"):
         assert await agent.chat_raw.more(agent.chat_raw.length)
     assert await agent.stop(by=None)
@@ -157,7 +158,7 @@ async def test_a_model_that_never_stops_asking_is_bounded(serve: Callable[..., A
     calls = "calls: [{name: nope}, {name: ''}]"
     ollie = await serve(f"turns: [{{replies: [{', '.join([f'{{{calls}}}'] * 9)}]}}]", max_steps=3)
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({"prompt": "x"}, by=None)
+    agent = await subagents.start(session, {"prompt": "x"}, by=None)
     assert "max_steps" in await said(agent)
     raw = (await agent.chat_raw.read(0, 1 << 20)).decode()
     assert raw.count("[[[tool ") == raw.count("[[[result ") == 6
@@ -258,7 +259,7 @@ async def test_model_name_and_cwd_are_shown_and_changed(agent: Agent, place: Pat
 
 async def test_a_name_that_is_taken_is_refused(agent: Agent) -> None:
     """Its own is not."""
-    await agent.session.start_agent({"name": "other"}, by=None)
+    await subagents.start(agent.session, {"name": "other"}, by=None)
     await agent.rename("coding", by=None)
     with pytest.raises(NinepError, match=r"^agent exists: other$"):
         await agent.rename("other", by=None)
@@ -270,7 +271,7 @@ async def test_clearing_forgets_the_history_and_keeps_the_chat(serve: Callable[.
     """The second time the same words are said, the script takes them for the first."""
     ollie = await serve("turns: [{prompt: x, replies: [{text: first}]}, {prompt: x, replies: [{text: second}]}]")
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({"prompt": "x"}, by=None)
+    agent = await subagents.start(session, {"prompt": "x"}, by=None)
     await said(agent)
     assert await command(agent, "clear") == "cleared\n"
     await agent.prompt(b"x", by=None)
@@ -333,7 +334,7 @@ async def test_the_log_is_the_end_of_the_raw_chat_cut_at_a_block(serve: Callable
     """At most 64 KiB, beginning with a marker."""
     ollie = await serve("turns: [{replies: [{text: ['" + "x" * 50_000 + "']}]}]")
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({"prompt": "one"}, by=None)
+    agent = await subagents.start(session, {"prompt": "one"}, by=None)
     await said(agent)
     assert (await content(agent, "log")).encode() == await agent.chat_raw.read(0, 1 << 20)
     await agent.prompt(b"two", by=None)
@@ -351,8 +352,8 @@ async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place
     (place / "work/sub").mkdir()
     (place / "other").mkdir()
     session = agent.session
-    narrow = await session.start_agent({"cwd": str(place / "work/sub")}, by=None)
-    beside = await session.start_agent({"cwd": str(place / "other")}, by=None)
+    narrow = await subagents.start(session, {"cwd": str(place / "work/sub")}, by=None)
+    beside = await subagents.start(session, {"cwd": str(place / "other")}, by=None)
     assert agent.may(agent)
     assert agent.may(narrow)
     assert not narrow.may(agent)
@@ -375,9 +376,13 @@ async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place
 async def test_an_agent_of_another_session_is_out_of_reach(agent: Agent, ollie: Ollie, place: Path) -> None:
     """However narrow it is."""
     other = await ollie.sessions.create(name="other", by=None)
-    stranger = await other.start_agent({"cwd": str(place / "work")}, by=None)
+    stranger = await subagents.start(other, {"cwd": str(place / "work")}, by=None)
     assert not agent.may(stranger)
-    for call in (stranger.prompt(b"x", by=agent), other.start_agent({}, by=agent), command(ollie, "kill", by=agent)):
+    for call in (
+        stranger.prompt(b"x", by=agent),
+        subagents.start(other, {}, by=agent),
+        command(ollie, "kill", by=agent),
+    ):
         with pytest.raises(NinepError, match=r"^permission denied$"):
             await call
 
@@ -397,14 +402,14 @@ async def test_an_agent_moves_within_its_bound_only(agent: Agent, place: Path) -
 async def test_what_an_agent_makes_has_at_most_its_own_bound(agent: Agent, place: Path) -> None:
     """It works in its maker's directory, and has its maker's sandbox and budget."""
     await write(agent, "cfg", "sandbox=strict max_cost_usd=1.5")
-    child = await agent.session.start_agent({"name": "child"}, by=agent)
+    child = await subagents.start(agent.session, {"name": "child"}, by=agent)
     assert child.cwd == agent.cwd
     assert {"sandbox": "strict", "max_cost_usd": "1.5"}.items() <= values(child, "cfg").items()
     assert agent.may(child)
     (place / "other").mkdir()
     for fields in ({"cwd": str(place / "other")}, {"cwd": "/nope"}, {"cwd": "/"}):
         with pytest.raises(NinepError, match=r"^permission denied$"):
-            await agent.session.start_agent(fields, by=agent)
+            await subagents.start(agent.session, fields, by=agent)
 
 
 # Sub-agents.
@@ -413,16 +418,16 @@ async def test_what_an_agent_makes_has_at_most_its_own_bound(agent: Agent, place
 async def test_a_sub_agent_gives_its_reply_and_is_gone(agent: Agent) -> None:
     """Without a name it is killed afterwards, with one it stays."""
     session = agent.session
-    assert [piece async for piece in session.new_agent({"prompt": "count"}, by=None)] == [b"you said: count\n"]
+    assert [piece async for piece in subagents.request(session, {"prompt": "count"}, by=None)] == [b"you said: count\n"]
     assert session.agents() == [agent]
-    pieces = [piece async for piece in session.new_agent({"prompt": "count", "name": "kept"}, by=None)]
+    pieces = [piece async for piece in subagents.request(session, {"prompt": "count", "name": "kept"}, by=None)]
     assert pieces == [b"you said: count\n"]
     assert session.find_agent("kept") is not None
 
 
 async def test_without_a_prompt_the_id_is_given(agent: Agent) -> None:
     """Whoever reads it finds the agent by it."""
-    (text,) = [piece async for piece in agent.session.new_agent({"name": "x"}, by=None)]
+    (text,) = [piece async for piece in subagents.request(agent.session, {"name": "x"}, by=None)]
     found = agent.session.find_agent(text.decode().rstrip("\n"))
     assert found is not None
     assert found.name == "x"
@@ -432,7 +437,7 @@ async def test_a_sub_agent_that_fails_gives_what_it_had_and_the_reason(serve: Ca
     """The reason is the error of the read that follows."""
     ollie = await serve("turns: [{replies: [{text: half, error: {kind: refused, message: no more, after: 1}}]}]")
     session = await ollie.sessions.create(name="s", by=None)
-    request = session.new_agent({"prompt": "x"}, by=None)
+    request = subagents.request(session, {"prompt": "x"}, by=None)
     assert await anext(request) == b"half\n"
     with pytest.raises(NinepError, match=r"^no more$"):
         await anext(request)
@@ -445,8 +450,8 @@ async def test_a_sub_agent_that_hangs_is_stopped_with_its_request(serve: Callabl
         "turns: [{match: ^hang, replies: [{text: [I begin], calls: [{name: nope}]}, {text: [x], pace_s: 1000}]}]"
     )
     session = await ollie.sessions.create(name="s", by=None)
-    parent = await session.start_agent({"name": "parent"}, by=None)
-    request = session.new_agent({"prompt": "hang"}, by=parent)
+    parent = await subagents.start(session, {"name": "parent"}, by=None)
+    request = subagents.request(session, {"prompt": "hang"}, by=parent)
     reading = asyncio.ensure_future(anext(request))
     await running(await made(session, 1), "I begin")
     reading.cancel()
@@ -458,7 +463,7 @@ async def test_a_sub_agent_that_hangs_is_stopped_with_its_request(serve: Callabl
 
 async def test_a_sub_agent_that_is_killed_answers_its_request(agent: Agent) -> None:
     """With an error, not with silence."""
-    request = agent.session.new_agent({"prompt": "slow", "name": "sub"}, by=None)
+    request = subagents.request(agent.session, {"prompt": "slow", "name": "sub"}, by=None)
     reading = asyncio.ensure_future(anext(request))
     await (await made(agent.session, 1)).kill(by=None)
     with pytest.raises(NinepError, match="file does not exist"):
@@ -467,5 +472,5 @@ async def test_a_sub_agent_that_is_killed_answers_its_request(agent: Agent) -> N
 
 async def test_a_detached_sub_agent_runs_by_itself(agent: Agent) -> None:
     """It stays."""
-    made = await agent.session.start_agent({"prompt": "go"}, by=None)
+    made = await subagents.start(agent.session, {"prompt": "go"}, by=None)
     assert await said(made) == "> go\n\nyou said: go\n"

@@ -12,6 +12,7 @@ import pytest
 from ollie.engine.cut import NOTE, RESULT
 from ollie.engine.history import problem
 from ollie.engine.messages import Assistant, Message, TextContent, ToolResult
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.turns.states import State
 
@@ -51,7 +52,7 @@ def begin(serve: Make, place: Path) -> Callable[..., Any]:
     async def make(*spawned: dict[str, Any], cfg: dict[str, str] | None = None, **config: Any) -> Agent:
         ollie = await serve(script(*spawned), tools=("agent_spawn", "plan"), **config)
         session = await ollie.sessions.create(name="myproj", by=None)
-        agent = await session.start_agent({"name": "coding", "cwd": str(place / "work")}, by=None)
+        agent = await subagents.start(session, {"name": "coding", "cwd": str(place / "work")}, by=None)
         if cfg:
             await agent.change(cfg, by=None)
         return agent
@@ -214,7 +215,7 @@ async def test_one_that_hangs_is_stopped_with_its_maker(begin: Make, how: str) -
         assert await agent.stop(by=None)
     else:
         await agent.wait_state()
-    assert not any(one.alive for one in made)
+    assert all(one.gone for one in made)
     assert agent.session.agents() == [agent]
     for text, is_error in await results(agent):
         assert text.startswith("I begin\ninterrupted: ")
@@ -234,7 +235,7 @@ async def test_a_chain_is_stopped_from_its_top(begin: Make) -> None:
     made = agent.session.agents()[1:]
     await agent.stop(by=None)
     assert agent.session.agents() == [agent]
-    assert not any(one.alive or one.runner._turns.tasks for one in made)
+    assert all(one.gone and not one.runner._turns.tasks for one in made)
     await results(agent)
 
 
@@ -249,7 +250,7 @@ async def test_it_ends_with_its_maker(begin: Make, how: str) -> None:
         await agent.session.kill(by=None)
     else:
         await agent.session.close()
-    assert not made.alive
+    assert made.gone
     assert made.runner._turns is not None
     assert made.runner._turns.tasks == []
     assert made not in agent.session.agents()
@@ -285,7 +286,7 @@ async def test_a_budget_is_for_all_that_an_agent_makes(begin: Make) -> None:
 async def test_what_a_kept_agent_costs_counts_for_its_maker(begin: Make) -> None:
     """Also while that has no turn."""
     agent = await begin()
-    kept = await agent.session.start_agent({"name": "kept", "prompt": "hello"}, by=agent)
+    kept = await subagents.start(agent.session, {"name": "kept", "prompt": "hello"}, by=agent)
     await kept.wait_state()
     assert (cost(kept), cost(agent)) == (0.125, 0.125)
     await agent.prompt(b"hello", by=None)
@@ -298,9 +299,11 @@ async def test_a_pause_lets_the_whole_turn_end(begin: Make) -> None:
     agent = await begin({"prompt": "hang"})
     (made,) = await hanging(agent)
     await agent.session.pause(paused=True, by=None)
-    sub = await agent.session.start_agent({"name": "other", "prompt": "waits"}, by=None)
+    sub = await subagents.start(agent.session, {"name": "other", "prompt": "waits"}, by=None)
     pieces = (
-        [piece async for piece in agent.session.new_agent({"prompt": "now"}, by=agent)] if agent.runner.busy else []
+        [piece async for piece in subagents.request(agent.session, {"prompt": "now"}, by=agent)]
+        if agent.runner.busy
+        else []
     )
     assert pieces == [b"you said: now\n"]
     await made.stop(by=None)

@@ -10,6 +10,7 @@ from served import command, content, values
 
 from ninep.errors import NinepError
 from ollie.olliesrv.server import Ollie
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.turns.states import State
 
@@ -48,9 +49,9 @@ async def test_a_session_that_cannot_be_is_refused(
 
 async def test_numbers_are_shared_and_never_used_again(ollie: Ollie, session: Session) -> None:
     """By sessions and agents alike, whatever is killed in between."""
-    one = await session.start_agent({}, by=None)
+    one = await subagents.start(session, {}, by=None)
     await one.kill(by=None)
-    two = await session.start_agent({}, by=None)
+    two = await subagents.start(session, {}, by=None)
     other = await ollie.sessions.create(name="other", by=None)
     assert [session.number, one.number, two.number, other.number] == [1, 2, 3, 4]
     assert ollie.number == 0
@@ -58,7 +59,7 @@ async def test_numbers_are_shared_and_never_used_again(ollie: Ollie, session: Se
 
 async def test_a_renamed_session_keeps_everything_but_its_name(ollie: Ollie, session: Session) -> None:
     """The old name is free again."""
-    agent = await session.start_agent({"name": "a"}, by=None)
+    agent = await subagents.start(session, {"name": "a"}, by=None)
     await session.rename("other", by=None)
     assert await ollie.sessions.find("other", by=None) is session
     assert (await content(session, "name"), session.find_agent("a")) == ("other\n", agent)
@@ -69,7 +70,7 @@ async def test_a_renamed_session_keeps_everything_but_its_name(ollie: Ollie, ses
 
 async def test_a_pause_holds_the_queue_and_lets_the_turn_end(session: Session) -> None:
     """The state of an agent that runs changes when its turn is over."""
-    agent = await session.start_agent({"name": "a"}, by=None)
+    agent = await subagents.start(session, {"name": "a"}, by=None)
     watch = agent.watch_state("glenda")
     await agent.prompt(b"slow", by=None)
     await asyncio.sleep(0)
@@ -89,11 +90,11 @@ async def test_a_pause_holds_the_queue_and_lets_the_turn_end(session: Session) -
 
 async def test_a_pause_shows_in_agents_that_rest(session: Session) -> None:
     """And is gone with `resume`; said twice it changes nothing."""
-    agent = await session.start_agent({}, by=None)
+    agent = await subagents.start(session, {}, by=None)
     for _ in range(2):
         await command(session, "pause")
         assert agent.state is State.PAUSED
-    made = await session.start_agent({}, by=None)
+    made = await subagents.start(session, {}, by=None)
     assert made.state is State.PAUSED
     await command(session, "resume")
     assert (agent.state, made.state) == (State.IDLE, State.IDLE)
@@ -101,7 +102,7 @@ async def test_a_pause_shows_in_agents_that_rest(session: Session) -> None:
 
 async def test_a_killed_session_takes_its_agents_along(ollie: Ollie, session: Session) -> None:
     """Those who wait are freed; the name is free again."""
-    agent = await session.start_agent({"prompt": "slow"}, by=None)
+    agent = await subagents.start(session, {"prompt": "slow"}, by=None)
     waiting = asyncio.ensure_future(agent.wait_state())
     await asyncio.sleep(0)
     assert await command(session, "kill") == "killed\n"
@@ -109,7 +110,7 @@ async def test_a_killed_session_takes_its_agents_along(ollie: Ollie, session: Se
         await waiting
     assert (session.gone, agent.gone, ollie.sessions.live()) == (True, True, [])
     with pytest.raises(NinepError, match=r"^file does not exist$"):
-        await session.start_agent({}, by=None)
+        await subagents.start(session, {}, by=None)
     await ollie.sessions.create(name="myproj", by=None)
 
 
@@ -125,10 +126,10 @@ async def test_a_session_has_at_most_so_many_agents(serve: Callable[..., Any]) -
     """An agent that makes agents without end is stopped by a setting."""
     ollie = await serve(max_agents=2)
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await session.start_agent({}, by=None)
-    await session.start_agent({}, by=agent)
+    agent = await subagents.start(session, {}, by=None)
+    await subagents.start(session, {}, by=agent)
     with pytest.raises(NinepError, match=r"^session has 2 agents already \(max_agents\): s$"):
-        await session.start_agent({}, by=agent)
+        await subagents.start(session, {}, by=agent)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +144,9 @@ async def test_a_session_has_at_most_so_many_agents(serve: Callable[..., Any]) -
 )
 async def test_an_agent_that_cannot_be_is_refused(session: Session, fields: dict[str, str], error: str) -> None:
     """And nothing is made."""
-    agent = await session.start_agent({"name": "coding"}, by=None)
+    agent = await subagents.start(session, {"name": "coding"}, by=None)
     with pytest.raises(NinepError, match=error):
-        await session.start_agent(fields, by=None)
+        await subagents.start(session, fields, by=None)
     assert session.agents() == [agent]
 
 
@@ -154,9 +155,9 @@ async def test_an_agent_that_cannot_be_is_refused(session: Session, fields: dict
 
 async def test_an_agent_works_where_its_session_does_unless_told(ollie: Ollie, session: Session, place: Path) -> None:
     """In a session without a directory, in a private one that goes with the session."""
-    assert (await session.start_agent({}, by=None)).cwd == str(place / "work")
+    assert (await subagents.start(session, {}, by=None)).cwd == str(place / "work")
     other = await ollie.sessions.create(name="other", by=None)
-    one, two = [await other.start_agent({}, by=None) for _ in range(2)]
+    one, two = [await subagents.start(other, {}, by=None) for _ in range(2)]
     scratch = Path(one.cwd)
     assert (one.cwd, scratch.stat().st_mode & 0o777, scratch.parent.parent) == (two.cwd, 0o700, place / "tmp")
     (scratch / "left").touch()
@@ -166,7 +167,7 @@ async def test_an_agent_works_where_its_session_does_unless_told(ollie: Ollie, s
 
 async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, place: Path) -> None:
     """Fields are separated by tabs."""
-    agent = await session.start_agent({"name": "a", "model": "m"}, by=None)
+    agent = await subagents.start(session, {"name": "a", "model": "m"}, by=None)
     work = place / "work"
     assert await content(ollie, "session/idx") == f"{session.id}\tmyproj\t1\tfalse\t\t{work}\n"
     assert await content(session, "agent/idx") == f"{agent.id}\ta\tidle\tdefault\treplay\tm\t{work}\n"
@@ -213,7 +214,7 @@ async def test_the_end_of_the_server_ends_turns_in_order(serve: Callable[..., An
     """What was said is kept, and what is queued is not begun."""
     ollie: Ollie = await serve(close_s=1)
     session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
-    agent = await session.start_agent({"prompt": "slow"}, by=None)
+    agent = await subagents.start(session, {"prompt": "slow"}, by=None)
     await agent.prompt(b"later", by=None)
     await ollie.close()
     await ollie.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from served import values
 
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 
 SCRIPT = """
@@ -30,7 +31,7 @@ NOTHING = "background () {{ {}; }}; background"
 async def make(serve: Callable[..., Any], place: Path, **config: Any) -> Agent:
     ollie = await serve(SCRIPT, tools=("shell",), **config)
     session = await ollie.sessions.create(name="s", by=None)
-    agent: Agent = await session.start_agent({"name": "a", "cwd": str(place / "work")}, by=None)
+    agent: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work")}, by=None)
     return agent
 
 
@@ -185,7 +186,7 @@ async def test_a_killed_session_leaves_nothing_of_its_tool_server(serve: Callabl
     """Its counters and messages go with it; those of another session stay."""
     agent = await make(serve, place)
     other = await agent.session._sessions.create(name="t", by=None)
-    second = await other.start_agent({"name": "b", "cwd": str(place / "work")}, by=None)
+    second = await subagents.start(other, {"name": "b", "cwd": str(place / "work")}, by=None)
     for each in (agent, second):
         await each.prompt(NOTHING.format("exec sleep 1000").encode(), by=None)
         await chat(each, "it said: ")

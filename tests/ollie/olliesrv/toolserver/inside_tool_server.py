@@ -14,6 +14,7 @@ from served import command
 
 from ninep.errors import NinepError
 from ollie.olliesrv.process.procfs import is_zombie, process
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.toolserver import life
 from ollie.olliesrv.turns.states import State
@@ -48,7 +49,7 @@ def calling(*commands: str) -> str:
 async def make(serve: Callable[..., Any], place: Path, script: str, **config: Any) -> Agent:
     ollie = await serve(script, tools=("shell", "file_read"), **config)
     session = await ollie.sessions.create(name="s", by=None)
-    agent: Agent = await session.start_agent({"name": "a", "cwd": str(place / "work")}, by=None)
+    agent: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work")}, by=None)
     return agent
 
 
@@ -157,7 +158,7 @@ async def test_forty_calls_in_one_reply_have_forty_results(serve: Callable[..., 
 async def test_a_killed_agent_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
     """Its tool server goes on for the others of its session."""
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo fine"))
-    other = await agent.session.start_agent({"cwd": str(place / "work")}, by=None)
+    other = await subagents.start(agent.session, {"cwd": str(place / "work")}, by=None)
     await agent.prompt(b"0", by=None)
     await appears(place / "work/pid")
     pid = int((place / "work/pid").read_text())
@@ -186,7 +187,7 @@ async def test_agents_of_a_session_share_one_tool_server(serve: Callable[..., An
     """Each has its own tools; twenty at once are served."""
     ollie = await serve(calling("echo mine"), tools=("shell",))
     session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
-    agents = [await session.start_agent({"prompt": "0"}, by=None) for _ in range(20)]
+    agents = [await subagents.start(session, {"prompt": "0"}, by=None) for _ in range(20)]
     for agent in agents:
         assert await said(agent) == "> 0\n\nI run it.\n\nit said: mine\n"
     assert [server.pid for server in ollie.tool_servers()] == [session.toolsrv.pid]
@@ -311,7 +312,7 @@ async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
 ) -> None:
     """Its tool is gone when the request is."""
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
-    request = agent.session.new_agent({"prompt": "0", "cwd": str(place / "work")}, by=None)
+    request = subagents.request(agent.session, {"prompt": "0", "cwd": str(place / "work")}, by=None)
     reading = asyncio.ensure_future(anext(request))
     await appears(place / "work/pid")
     reading.cancel()

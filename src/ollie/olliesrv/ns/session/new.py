@@ -7,6 +7,8 @@ from ollie.olliesrv.pairs import parse_record
 from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.sessions.session import Session
 
+_KEYS = ("name", "remote", "cwd")
+
 
 async def run(ollie: Ollie, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:
     """The name of the new session, and a newline."""
@@ -20,4 +22,4 @@ async def bare(ollie: Ollie, peer: OlliePeer, data: bytes) -> None:
 
 
 async def _create(ollie: Ollie, peer: OlliePeer, data: bytes) -> Session:
-    return await ollie.sessions.create(**parse_record(data, ollie.sessions.NEW_KEYS), by=peer.agent)
+    return await ollie.sessions.create(**parse_record(data, _KEYS), by=peer.agent)

@@ -86,7 +86,7 @@ ENTRIES: Final[Sequence[Entry[Session]]] = (
         "{agent}",
         "One agent.",
         find=lambda session, _peer, name: session.find_agent(name),
-        names=lambda session, _peer: session.agent_names(),
+        names=lambda session, _peer: [(agent.name, agent) for agent in session.agents()],
         entries=AGENT,
         remove=lambda _session, peer, agent: agent.kill(by=peer.agent),
         rename=lambda _session, peer, agent, name: agent.rename(name, by=peer.agent),

@@ -9,14 +9,17 @@ from collections.abc import AsyncIterator
 
 from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.pairs import parse_record
+from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.session import Session
+
+_KEYS = ("name", "cwd", "agent", "model", "backend", "keep", "prompt")
 
 
 def run(session: Session, peer: OlliePeer, data: bytes) -> AsyncIterator[bytes]:
     """The answer to a record, in pieces."""
-    return session.new_agent(parse_record(data, session.AGENT_KEYS), by=peer.agent)
+    return subagents.request(session, parse_record(data, _KEYS), by=peer.agent)
 
 
 async def bare(session: Session, peer: OlliePeer, data: bytes) -> None:
     """Obey a record that nobody reads the answer to."""
-    await session.start_agent(parse_record(data, session.AGENT_KEYS), by=peer.agent)
+    await subagents.start(session, parse_record(data, _KEYS), by=peer.agent)

@@ -251,15 +251,15 @@ def pack_twalk(tag: int, fid: int, newfid: int, names: list[str]) -> bytes:
     return LAYOUT_TWALK.pack(17 + len(body), TWALK, tag, fid, newfid, len(names)) + body
 
 
-def split_twalk(data: Buffer, at: int, end: int) -> tuple[int, int, int, bytes]:
+def split_twalk(data: Buffer, at: int, end: int) -> tuple[int, int, int, Buffer]:
     """The fid, newfid and the arguments of `parse_names`."""
     if end - at < 17:
         raise _wrong_size(data, at, end, 17)
     fid, newfid, count = _TWALK.unpack_from(data, at)
-    return fid, newfid, count, bytes(data[at + 17 : end])
+    return fid, newfid, count, data[at + 17 : end]
 
 
-def parse_names(count: int, packed: bytes) -> tuple[str, ...]:
+def parse_names(count: int, packed: Buffer) -> tuple[str, ...]:
     """The names of a Twalk, however many; nothing else is in `packed`."""
     at, end = 0, len(packed)
     names = []

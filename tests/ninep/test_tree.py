@@ -1,10 +1,13 @@
 """Trees: names, options, permissions, directories that are asked for asynchronously."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ninep.errors import NinepError
 from ninep.files import Dir, Each, Entry, Peer, Role, Text, Tree
@@ -12,7 +15,7 @@ from ninep.messages import Qid, Stat
 from ninep.server import AfidConversation, Conn, Server
 from ninep.testing import Sample, connected, sample_tree
 from ninep.testing.sample import ROOT, THING
-from ninep.tree import WANT_READ, WANT_REMOVE, WANT_WALK, WANT_WRITE, Options, permit_by_mode
+from ninep.tree import WANT_READ, WANT_REMOVE, WANT_WALK, WANT_WRITE, Options, Place, permit_by_mode
 
 
 def text(name: str, mode: int = 0o444) -> Text[Any]:
@@ -105,6 +108,75 @@ def test_qid_paths_belong_to_the_object_and_the_entry() -> None:
     paths = list(all_paths(root))
     assert len(paths) == len(set(paths)) == len(ROOT) + 2 + 3 * (1 + len(THING))
     assert {path >> 16 for path in paths} == {0, 1, 2, 3}
+
+
+def thing(number: int) -> SimpleNamespace:
+    """An object with directories of its own below it."""
+    return SimpleNamespace(number=number, gone=False, things={})
+
+
+def find(obj: Any, _peer: Any, name: str) -> Any:
+    """At once."""
+    return obj.things.get(name)
+
+
+async def find_later(obj: Any, _peer: Any, name: str) -> Any:
+    """Has to be waited for."""
+    return obj.things.get(name)
+
+
+def walked(place: Place, names: Sequence[str]) -> tuple[Place, list[bytes]]:
+    """Where a walk ends, and its qids."""
+    walk = place.walk(names)
+    end, qids = walk if isinstance(walk, tuple) else asyncio.run(cast("Coroutine[Any, Any, Any]", walk))
+    return end, list(qids)
+
+
+DEEP: tuple[Entry[Any], ...] = (
+    text("file"),
+    Dir("shut", "Nobody walks on.", (text("file"),), mode=0o440),
+    Dir("empty", "Not filled.", (text("file"),), filled=lambda _obj, _peer: False),
+    Each("{now}", "Found at once.", find, lambda *_: (), (text("file"), Dir("dir", "", (text("file"),)))),
+)
+LATER = Each("{later}", "Waited for.", find_later, lambda *_: (), DEEP)
+NAMES = ["file", "dir", "shut", "empty", "one", "two", "no such", "..", ".", "", "a/b", "\udcff", "nul\0"]
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=16))
+def test_a_walk_is_as_long_as_its_names_one_by_one(names: list[str]) -> None:
+    """It ends where a step by itself fails, with the same qids, and fails only when the first step does."""
+    top, one, two = thing(0), thing(1), thing(2)
+    top.things["one"], one.things["two"] = one, two
+    place = root = Tree((Dir("dir", "", (text("file"), LATER)), text("file"), LATER), top).root(
+        Peer("glenda", "", Role.USER)
+    )
+    steps: list[bytes] = []
+    failure = ""
+    for name in names:
+        try:
+            place, (qid,) = walked(place, [name])
+        except NinepError as error:
+            failure = str(error)
+            break
+        steps.append(qid)
+    if not steps:
+        with pytest.raises(NinepError, match=f"^{failure}$"):
+            walked(root, names)
+        return
+    end, qids = walked(root, names)
+    assert (end.path(), end.qid(), qids) == (place.path(), steps[-1], steps)
+
+
+def test_nothing_is_walked_from_what_is_gone() -> None:
+    """Not even to the directory above; a fid there can still be copied."""
+    top, one = thing(0), thing(1)
+    top.things["one"] = one
+    place, _ = walked(Tree((LATER,), top).root(Peer("glenda", "", Role.USER)), ["one"])
+    one.gone = True
+    for name in ("file", "two", ".."):
+        with pytest.raises(NinepError, match="file does not exist"):
+            walked(place, [name])
+    assert walked(place, []) == (place, [])
 
 
 def test_uid_and_gid_are_those_of_the_tree() -> None:

@@ -19,12 +19,14 @@ _Work = Callable[[Session, Fid], Awaitable[None] | None]
 
 def clunk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Tclunk."""
-    return _end(session, tag, _wire.TCLUNK, _clunk, *_wire.parse_fid(data, at, end))
+    (number,) = _wire.parse_fid(data, at, end)
+    return _end(session, tag, _wire.TCLUNK, _clunk, number)
 
 
 def remove(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Tremove; the fid is gone even when the file cannot be removed."""
-    return _end(session, tag, _wire.TREMOVE, _remove, *_wire.parse_fid(data, at, end))
+    (number,) = _wire.parse_fid(data, at, end)
+    return _end(session, tag, _wire.TREMOVE, _remove, number)
 
 
 def _end(session: Session, tag: int, kind: int, work: _Work, number: int) -> bytes | None:

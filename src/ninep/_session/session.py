@@ -71,6 +71,30 @@ class Session:
         written_bytes: in Twrites that have not been answered.
     """
 
+    __slots__ = (
+        "_at",
+        "_closed",
+        "_closing_files",
+        "_deliveries",
+        "_dialect",
+        "_flushes",
+        "_handlers",
+        "_input",
+        "_msize",
+        "_processing",
+        "_requests",
+        "_running",
+        "_then",
+        "_trace",
+        "driver",
+        "fids",
+        "iounit",
+        "limits",
+        "output",
+        "output_bytes",
+        "written_bytes",
+    )
+
     def __init__(
         self,
         driver: Driver,
@@ -130,37 +154,35 @@ class Session:
         Raises:
             ProtocolError: the input is no 9P2000; the connection is to be closed.
         """
+        data, size = self._input, len(self._input)
+        unpack_header = _wire.HEADER.unpack_from
         self._processing = True
         try:
-            return self._process(self._input, len(self._input))
+            while self._then is None and not self._closed and size - self._at >= _wire.HEADER_BYTES:
+                if self.output_bytes >= OUTPUT_BYTES:
+                    return True
+                at = self._at
+                length, kind, tag = unpack_header(data, at)
+                end = at + length
+                if end > size or not _wire.HEADER_BYTES <= length <= self._msize:
+                    _wire.message_end(data, at, self._msize)
+                    break
+                self._at = end
+                if self._trace is not None:
+                    self._trace("<-", data[at:end])
+                try:
+                    if self._running:
+                        self._check_tag(kind, tag)
+                    reply = self._handlers[kind](self, tag, data, at, end)
+                except Exception as error:  # noqa: BLE001  see there
+                    reply = self._failed(kind, tag, error)
+                if reply is not None:
+                    if self._trace is not None:
+                        self._trace("->", reply)
+                    self.output.append(reply)
+                    self.output_bytes += len(reply)
         finally:
             self._processing = False
-
-    def _process(self, data: Buffer, size: int) -> bool:
-        unpack_header = _wire.HEADER.unpack_from
-        while self._then is None and not self._closed and size - self._at >= _wire.HEADER_BYTES:
-            if self.output_bytes >= OUTPUT_BYTES:
-                return True
-            at = self._at
-            length, kind, tag = unpack_header(data, at)
-            end = at + length
-            if end > size or not _wire.HEADER_BYTES <= length <= self._msize:
-                _wire.message_end(data, at, self._msize)
-                break
-            self._at = end
-            if self._trace is not None:
-                self._trace("<-", data[at:end])
-            try:
-                if self._running:
-                    self._check_tag(kind, tag)
-                reply = self._handlers[kind](self, tag, data, at, end)
-            except Exception as error:  # noqa: BLE001  see there
-                reply = self._failed(kind, tag, error)
-            if reply is not None:
-                if self._trace is not None:
-                    self._trace("->", reply)
-                self.output.append(reply)
-                self.output_bytes += len(reply)
         if self._at == size:
             self._input, self._at = b"", 0
         return False

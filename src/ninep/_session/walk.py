@@ -14,9 +14,11 @@ _NAMES_BYTES = 256
 _known_names = lru_cache(maxsize=1024)(_wire.parse_names)
 
 
-def _names(count: int, packed: bytes) -> tuple[str, ...]:
+def _names(count: int, packed: Buffer) -> tuple[str, ...]:
     """Of a Twalk. Short paths are remembered: clients walk the same few again and again."""
-    return _known_names(count, packed) if len(packed) <= _NAMES_BYTES else _wire.parse_names(count, packed)
+    if isinstance(packed, bytes) and len(packed) <= _NAMES_BYTES:
+        return _known_names(count, packed)
+    return _wire.parse_names(count, packed)
 
 
 def walk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:

@@ -17,11 +17,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from ninep import dial, text
+from ninep import dial
 from ninep._session import DIALECT, OUTPUT_BYTES, AfidConversation, Place, Session
-from ninep._wire import Buffer
 from ninep.errors import NinepError, ProtocolError
-from ninep.messages import decode
 from ninep.server.inline import Inline
 
 if TYPE_CHECKING:
@@ -57,6 +55,8 @@ class Connection(asyncio.BufferedProtocol):
         listener: the address it comes in by; None when it is adopted.
     """
 
+    __slots__ = ("_conn", "_listener", "_loop", "_reading", "_server", "_transport", "_writable", "session")
+
     def __init__(self, server: "Server", listener: dial.Unix | dial.Tcp | None) -> None:
         self._server = server
         self._listener = listener
@@ -65,8 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._conn: Conn
         self._writable = True
         self._reading = True
-        trace = None if server.trace is None else self._trace
-        self.session = Session(self, server.limits, DIALECT, trace)
+        self.session = Session(self, server.limits, DIALECT, server.trace)
 
     # asyncio.BufferedProtocol
 
@@ -89,7 +88,8 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read; nothing more is handled until it does."""
         self._writable = False
-        self._read_on(reading=False)
+        if self._reading:
+            self._read_on(reading=False)
 
     def resume_writing(self) -> None:
         """It does again."""
@@ -119,8 +119,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
             return
         self._write()
-        if self._server.watched:
-            self._server.notice()
+        self._server.notice()
 
     def authenticate(self, uname: str, aname: str) -> Awaitable[AfidConversation]:
         """The server decides."""
@@ -142,8 +141,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         session, server = self.session, self._server
-        if not self._writable:
-            return
         more = True
         while more and self._writable:
             server.handling = True
@@ -158,12 +155,13 @@ class Connection(asyncio.BufferedProtocol):
                 server.handling = False
                 server.settle()
             self._write()
-        self._read_on(reading=self._writable and not more and not session.holding)
-        if server.watched:
-            server.notice()
+        reading = self._writable and not more and not session.holding
+        if reading is not self._reading:
+            self._read_on(reading=reading)
+        server.notice()
 
     def _read_on(self, *, reading: bool) -> None:
-        if reading is not self._reading and not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._reading = reading
             if reading:
                 self._transport.resume_reading()
@@ -187,14 +185,6 @@ class Connection(asyncio.BufferedProtocol):
         output.clear()
         session.output_bytes = 0
         session.sent()
-
-    def _trace(self, direction: str, frame: Buffer) -> None:
-        assert self._server.trace is not None
-        try:
-            line = text.format_message(decode(bytes(frame)), data_limit=text.TRACE_BYTES)
-        except ProtocolError as error:
-            line = f"{error}: {bytes(frame[:64]).hex()}"
-        self._server.trace(f"{direction} {line}")
 
     @property
     def buffered_bytes(self) -> int:

@@ -13,9 +13,9 @@ inline. Three things must not suffer from it:
 """
 
 import asyncio
-import inspect
 from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import CoroutineType
 from typing import Any
 
 from ninep.bell import PARK, Parkable
@@ -55,7 +55,7 @@ class Inline(Coroutine[Any, Any, None], Parkable):
         soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._loop = loop
-        self._coro: Coroutine[Any, Any, Any] = work if inspect.iscoroutine(work) else _awaiting(work)
+        self._coro: Coroutine[Any, Any, Any] = work if isinstance(work, CoroutineType) else _awaiting(work)
         self._done = done
         self._soon = soon or loop.call_soon
         self._task: asyncio.Task[None] | None = None

@@ -1,13 +1,15 @@
 """The server: listens, accepts, and serves one tree to all its connections."""
 
 import asyncio
+import contextlib
 import os
 import socket
+import stat
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from ninep import dial, errors
 from ninep import tree as trees
@@ -15,6 +17,9 @@ from ninep._session import AfidConversation, Limits, Place
 from ninep.errors import NinepError
 from ninep.server.connection import Conn, Connection
 from ninep.tree import Options, Peer, Tree
+
+if TYPE_CHECKING:
+    from ninep._wire import Buffer
 
 BACKLOG = 1024
 INPUT_BYTES = 64 * 1024
@@ -72,7 +77,11 @@ class Server:
     ) -> None:
         self.tree = tree
         self.limits = limits or Limits()
-        self.trace = trace
+        self.trace: Callable[[str, Buffer], None] | None = None
+        if trace is not None:
+            from ninep.server.trace import tell  # noqa: PLC0415  messages are slow to import, and few servers tell
+
+            self.trace = partial(tell, trace)
         self.loop: asyncio.AbstractEventLoop
         self._attach = attach
         self._auth = auth
@@ -154,13 +163,10 @@ class Server:
         finally:
             self._waiters.remove((condition, future))
 
-    @property
-    def watched(self) -> bool:
-        """Whether somebody waits for the statistics to change."""
-        return bool(self._waiters)
-
     def notice(self) -> None:
         """The statistics may have changed."""
+        if not self._waiters:
+            return
         now = self.statistics()
         for condition, future in self._waiters:
             if not future.done() and condition(now):
@@ -218,8 +224,8 @@ def _unix_socket(path: str) -> socket.socket:
     """A bound socket; one that nobody listens on is replaced."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        if Path(path).is_socket() and _is_stale(path):
-            Path(path).unlink()
+        if _is_stale(path):
+            _unlink(path)
         os.fchmod(sock.fileno(), 0o600)  # what is bound has the mode of the socket, without a moment of another one
         sock.bind(path)
     except BaseException:
@@ -229,10 +235,17 @@ def _unix_socket(path: str) -> socket.socket:
 
 
 def _unlink(path: str) -> None:
-    Path(path).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _is_stale(path: str) -> bool:
+    """Whether it is a socket that nobody listens on."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return False
+    except FileNotFoundError:
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)

@@ -133,11 +133,12 @@ class Each(Entry[T], Generic[T, C]):
 Permit = Callable[[Any, Entry[Any], tuple[Any, ...], int], None]
 
 _USER, _GROUP = Role.USER, Role.GROUP
+_MODE_BITS = WANT_WALK | WANT_WRITE | WANT_READ
 
 
 def permit_by_mode(peer: Peer, entry: Entry[Any], _objs: tuple[Any, ...], want: int) -> None:
     """The mode bits of the peer's role decide; create, remove and rename are for the user role."""
-    if want > WANT_WALK | WANT_WRITE | WANT_READ:
+    if want > _MODE_BITS:
         allowed = peer.role is _USER
     else:
         shift = 6 if peer.role is _USER else 3 if peer.role is _GROUP else 0

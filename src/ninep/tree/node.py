@@ -60,12 +60,13 @@ class Node:
 
     Attributes:
         index: which entry of the tree it is.
+        fixed_qid: the bytes of a qid that are the entry's; None where they have a version.
         children: of a directory, by name; they are well-formed. None for a file.
         each: the entry for all other names.
         mode: with the bit of a directory.
     """
 
-    __slots__ = ("_fixed_qid", "_packed_name", "children", "each", "entry", "filled", "index", "mode", "parent", "type")
+    __slots__ = ("_packed_name", "children", "each", "entry", "filled", "fixed_qid", "index", "mode", "parent", "type")
 
     def __init__(self, entry: Entry[Any], indices: Iterator[int], parent: "Node | None" = None) -> None:
         self.entry = entry
@@ -82,7 +83,7 @@ class Node:
             for child in entry.entries:
                 self._add(Node(child, indices, self))
         is_versioned = type(entry).version is not Entry.version
-        self._fixed_qid = None if is_versioned else _QID_START.pack(self.type, 0, self.index)
+        self.fixed_qid = None if is_versioned else _QID_START.pack(self.type, 0, self.index)
 
     def _add(self, child: "Node") -> None:
         assert self.children is not None
@@ -96,8 +97,8 @@ class Node:
 
     def qid(self, scope: Scope) -> bytes:
         """Its 13 bytes below these objects."""
-        if self._fixed_qid is not None:
-            return self._fixed_qid + scope.number
+        if self.fixed_qid is not None:
+            return self.fixed_qid + scope.number
         version = self.entry.version(scope.obj) & _wire.MAX32
         return _QID_START.pack(self.type, version, self.index) + scope.number
 

@@ -117,7 +117,7 @@ class Place:
                             return self._walk_on(child, scope, found, name, names, qids)
                         scope = scope.enter(found, name)
                     node = child
-                qids.append(node.qid(scope))
+                qids.append(node.qid(scope) if node.fixed_qid is None else node.fixed_qid + scope.number)
         except NinepError:
             if not qids:
                 raise

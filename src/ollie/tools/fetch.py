@@ -1,13 +1,14 @@
 """fetch: what a URL leads to, as text.
 
 It sends nothing but the request: no cookies, no credentials, no proxy of the environment. What it may reach is decided
-by the sandbox alone.
+by the sandbox alone. Certificates are checked against those that the system trusts, or those of `SSL_CERT_FILE`.
 """
 
 import sys
+import zlib
 from typing import TYPE_CHECKING, Any
 
-from ollie.tools import program
+from ollie.tools import files, program
 from ollie.tools.program import Arguments, ToolError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ LIMIT_BYTES = 4 * 1024 * 1024
 _TIMEOUT_S = 30
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/x-ndjson", "application/yaml")
 _HTML = ("text/html", "application/xhtml+xml")
+_SAVE = "save it with the shell: curl -o FILE URL"
 
 
 def main() -> int:
@@ -46,9 +48,22 @@ def fetch(arguments: Arguments) -> str:
     except URLError as error:
         if isinstance(error.reason, TimeoutError):
             raise ToolError(f"{url}: no answer in {_TIMEOUT_S} s") from None
-        raise ToolError(f"{url}: {getattr(error.reason, 'strerror', None) or error.reason}") from None
-    except (HTTPException, ValueError) as error:
+        raise ToolError(f"{url}: {_reason(error.reason)}") from None
+    except (HTTPException, ValueError, zlib.error) as error:
         raise ToolError(f"{url}: not an answer: {error}") from None
+    except OSError as error:
+        raise ToolError(f"{url}: the answer broke off: {_reason(error)}") from None
+
+
+def _reason(error: object) -> str:
+    """Why a connection could not be made or used; `ssl` is loaded only where it was needed."""
+    message = str(getattr(error, "verify_message", ""))
+    if message:
+        remedy = "for a certificate of your own, name its authority in SSL_CERT_FILE, in env of the sandbox policy"
+        return f"the certificate is refused: {message.rstrip('.')} ({remedy})"
+    if getattr(error, "library", "") == "SSL":
+        return f"TLS fails: {str(getattr(error, 'reason', '')).lower().replace('_', ' ')}; is it http:// perhaps?"
+    return str(getattr(error, "strerror", None) or error)
 
 
 def _opener() -> "OpenerDirector":
@@ -78,14 +93,15 @@ def checked(url: str) -> str:
 
     try:
         parts = urlsplit(url.strip())
-        host = parts.hostname
-        _ = parts.port
+        host, _, named = parts.hostname, parts.port, parts.username is not None
     except ValueError as error:
         raise ToolError(f"not a URL: {url}: {error}") from None
     if parts.scheme not in {"http", "https"}:
         raise ToolError(f"not a URL for fetch: {url}: use http:// or https://; read files with file_read")
     if not host:
         raise ToolError(f"not a URL: {url}: it names no host")
+    if named:
+        raise ToolError(f"not a URL for fetch: {url}: it has a user name, and fetch sends none; leave it out")
     # A URL as people write it; what is quoted already stays as it is.
     path, query = quote(parts.path, safe="/%:@!$&'()*+,;=~"), quote(parts.query, safe="=&%/?:@!$'()*+,;~")
     return parts._replace(path=path, query=query, fragment="").geturl()
@@ -97,8 +113,13 @@ def _text(url: str, response: Any) -> str:
     kind = headers.get_content_type()
     if not (kind.startswith("text/") or kind in _TEXTS or kind in _HTML or kind.endswith(("+json", "+xml"))):
         length = headers.get("Content-Length", "an unknown number of")
-        raise ToolError(f"{url}: is {kind}, {length} bytes; save it with the shell: curl -o FILE URL")
+        raise ToolError(f"{url}: is {kind}, {length} bytes; {_SAVE}")
     data = response.read(LIMIT_BYTES + 1)
+    if response.length and len(data) <= LIMIT_BYTES:
+        raise ToolError(f"{url}: the answer broke off: {response.length} bytes are missing")
+    data = _unpacked(data, headers.get("Content-Encoding", "identity").lower())
+    if files.is_binary(data):
+        raise ToolError(f"{url}: is binary, whatever its type says; {_SAVE}")
     text = _decoded(data[:LIMIT_BYTES], headers)
     if kind in _HTML:
         from ollie.tools.html_text import plain  # noqa: PLC0415  as above
@@ -108,6 +129,15 @@ def _text(url: str, response: Any) -> str:
     if len(data) > LIMIT_BYTES:
         notes.append(f"[only the first {LIMIT_BYTES} bytes of it]\n")
     return "".join(notes) + (text if text.endswith("\n") else f"{text}\n")
+
+
+def _unpacked(data: bytes, coding: str) -> bytes:
+    """Data without its coding, which nobody has asked for; at most a byte more than the limit of it."""
+    if coding == "identity":
+        return data
+    if coding not in {"gzip", "x-gzip", "deflate"}:
+        raise ValueError(f"it is packed with {coding}, which was not asked for")
+    return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, LIMIT_BYTES + 1)
 
 
 def _decoded(data: bytes, headers: "Message") -> str:

@@ -1,13 +1,13 @@
 """fetch: pages and texts over HTTP, and what cannot be had."""
 
 import subprocess
-import threading
+import zlib
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from website import Answer, Authority, serving
 
 from ollie.tools.fetch import LIMIT_BYTES, checked
 from ollie.tools.html_text import plain
@@ -52,36 +52,28 @@ ANSWERS = {
     "/file": (302, "file:///etc/passwd", b""),
     "/huge": (200, "text/plain", b"x" * (LIMIT_BYTES + 1)),
     "/a%20b": (200, "text/plain", b"a blank\n"),
+    "/lies": (200, "text/plain", b"PK\3\4\0"),
 }
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers from the table; `/gone` hangs up."""
-
-    def do_GET(self) -> None:
-        """Answer one request."""
-        if self.path == "/gone":
-            return
-        status, kind, body = ANSWERS[self.path]
-        self.send_response(status)
-        self.send_header("Location" if status == 302 else "Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+PACKED = zlib.compress(b"packed\n", wbits=31)
+MORE: dict[str, Answer] = {
+    "/untyped": (200, {}, b"untyped\n"),
+    "/gzip": (200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, PACKED),
+    "/deflate": (200, {"Content-Type": "text/plain", "Content-Encoding": "deflate"}, zlib.compress(b"packed\n")),
+    "/bomb": (200, {"Content-Encoding": "gzip"}, zlib.compress(b"x" * 2 * LIMIT_BYTES, wbits=31)),
+    "/brotli": (200, {"Content-Encoding": "br"}, b"?"),
+    "/broken": (200, {"Content-Encoding": "gzip"}, b"no gzip"),
+    "/short": (200, {"Content-Length": "100"}, b"short"),
+}
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving({path: _answer(*answer) for path, answer in ANSWERS.items()} | MORE) as url:
+        yield url
+
+
+def _answer(status: int, kind: str, body: bytes) -> Answer:
+    return status, {"Location" if status == 302 else "Content-Type": kind}, body
 
 
 TEXTS = [
@@ -92,6 +84,9 @@ TEXTS = [
     ("/json", '{"a": 1}\n'),
     ("/moved", "[from {0}/text]\njust text\n"),
     ("/a b", "[from {0}/a%20b]\na blank\n"),
+    ("/untyped", "untyped\n"),
+    ("/gzip", "packed\n"),
+    ("/deflate", "packed\n"),
 ]
 
 
@@ -115,6 +110,10 @@ ERRORS = [
     ("/file", "HTTP 302"),
     ("/ftp", "unknown url type: ftp"),
     ("/gone", "closed connection without response"),
+    ("/lies", "is binary, whatever its type says; save it with the shell"),
+    ("/brotli", "not an answer: it is packed with br, which was not asked for"),
+    ("/broken", "not an answer: Error -3 while decompressing data: incorrect header check"),
+    ("/short", "the answer broke off: 95 bytes are missing"),
 ]
 
 
@@ -134,15 +133,27 @@ def test_nobody_answers(call: Call) -> None:
     assert "Connection refused" in call("fetch", url="http://127.0.0.1:1/").stderr
 
 
-def test_what_is_too_long_is_cut(call: Call, site: str) -> None:
+@pytest.mark.parametrize("path", ["/huge", "/bomb"])
+def test_what_is_too_long_is_cut(call: Call, site: str, path: str) -> None:
     """And it says so."""
-    text = call("fetch", url=f"{site}/huge").stdout
+    text = call("fetch", url=site + path).stdout
     assert text.startswith(f"[only the first {LIMIT_BYTES} bytes of it]\nxxx")
     assert len(text) < LIMIT_BYTES + 100
 
 
 @pytest.mark.parametrize(
-    "url", ["", "x", "file:///etc/passwd", "ftp://x/", "http://", "http:///x", "http://[x/", "http://x:y/"]
+    "url",
+    [
+        "",
+        "x",
+        "file:///etc/passwd",
+        "ftp://x/",
+        "http://",
+        "http:///x",
+        "http://[x/",
+        "http://x:y/",
+        "http://me:key@x/",
+    ],
 )
 def test_what_is_no_url_for_it(url: str) -> None:
     """Nothing is asked of anybody."""
@@ -172,3 +183,69 @@ def test_any_page_gives_text(html: str) -> None:
 def test_markup_that_is_wrong(html: str, text: str) -> None:
     """The text comes out."""
     assert plain(html, "http://x/") == text
+
+
+# Over TLS.
+
+TLS: dict[str, Answer] = {
+    "/": (200, {"Content-Type": "text/plain"}, b"secret\n"),
+    "/moved": (302, {"Location": "/"}, b""),
+}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def test_a_trusted_site(call: Call, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose certificate was signed by whom SSL_CERT_FILE names, by address and after a redirection."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with serving(TLS, authority.context("IP:127.0.0.1")) as url:
+        assert call("fetch", url=f"{url}/").stdout == "secret\n"
+        assert call("fetch", url=f"{url}/moved").stdout == f"[from {url}/]\nsecret\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "trusted", "error"),
+    [
+        ("IP:127.0.0.1", 2, False, "the certificate is refused: unable to get local issuer certificate"),
+        ("DNS:example.org", 2, True, "the certificate is refused: IP address mismatch, certificate is not valid for"),
+        ("IP:127.0.0.1", -1, True, "the certificate is refused: certificate has expired"),
+    ],
+)
+def test_a_site_that_is_not_trusted(
+    names: str,
+    days: int,
+    *,
+    trusted: bool,
+    error: str,
+    call: Call,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Signed by somebody else, for another name, or too old: nothing is fetched, and the remedy is told."""
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with serving(TLS, authority.context(names, days=days)) as url:
+        done = call("fetch", url=f"{url}/")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{url}/: {error}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_tls_where_it_was_asked_for(call: Call, site: str) -> None:
+    """It is told as what it is."""
+    url = site.replace("http:", "https:")
+    assert (
+        call("fetch", url=f"{url}/text").stderr
+        == f"{url}/text: TLS fails: wrong version number; is it http:// perhaps?\n"
+    )
+
+
+def test_tls_where_it_was_not_asked_for(call: Call, authority: Authority) -> None:
+    """One line."""
+    with serving(TLS, authority.context("IP:127.0.0.1")) as url:
+        done = call("fetch", url=url.replace("https:", "http:"))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1

@@ -1,11 +1,15 @@
 """Tools that ship and need more than files, through the sandbox."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 from serving import ToolServer, call, load
+from website import Answer, Authority, serving
 
+from ollie.protocol.policy_files import SHIPPED
 from ollie.protocol.result import ImageContent
 
 PAGE = b"<title>Page</title><p>Text with <a href='/x'>a link</a>"
@@ -37,6 +41,27 @@ async def test_fetch_reaches_what_its_sandbox_lets_it(toolsrv: ToolServer, agent
         assert refused.is_error
         assert f"{site}/: Permission denied" in refused.text
         assert "sandbox policy" in refused.text
+
+
+async def test_fetch_trusts_whom_its_policy_names(start: Callable[..., ToolServer], tmp_path: Path) -> None:
+    """SSL_CERT_FILE comes through the policy's `env`; without it the site is refused with that remedy."""
+    authority = Authority(tmp_path)
+    server = start()
+    (server.work / "ca.pem").write_bytes(authority.file.read_bytes())
+    policy = yaml.safe_load((SHIPPED / "default.yaml").read_text())
+    (tmp_path / "config/sandbox").mkdir(parents=True)
+    (tmp_path / "config/sandbox/trusting.yaml").write_text(
+        yaml.safe_dump(policy | {"env": [f"SSL_CERT_FILE={server.work}/ca.pem"]})
+    )
+    answers: dict[str, Answer] = {"/": (200, {"Content-Type": "text/plain"}, b"secret\n")}
+    async with await server.client() as client:
+        await load(client, "me", "fetch")
+        with serving(answers, authority.context("IP:127.0.0.1")) as url:
+            refused = await call(client, "me", "fetch", url=f"{url}/")
+            given = await call(client, "me", "fetch", url=f"{url}/", **{"agent.sandbox": "trusting"})
+    assert refused.is_error
+    assert "name its authority in SSL_CERT_FILE, in env of the sandbox policy" in refused.text
+    assert given.text == "secret\n"
 
 
 async def test_image_view_shows_what_its_sandbox_lets_it_read(toolsrv: ToolServer, agent: str) -> None:

@@ -225,10 +225,10 @@ async def test_nobody_there(tmp_path: Path) -> None:
         await Client.connect("nowhere")
 
 
-async def scripted() -> tuple[Client, Line]:
+async def scripted(flush_s: float = 10) -> tuple[Client, Line]:
     """A client, and the other end of its connection after Tversion and Tattach."""
     ours, theirs = socket.socketpair()
-    connecting = asyncio.ensure_future(Client.adopt(ours, uname="glenda"))
+    connecting = asyncio.ensure_future(Client.adopt(ours, uname="glenda", flush_s=flush_s))
     line = await Line.adopt(theirs)
     await line.receive()
     await line.send(Rversion(_wire.NOTAG, 8192, "9P2000"))
@@ -286,6 +286,23 @@ async def test_a_reply_and_a_cancellation_at_the_same_moment() -> None:
     await client.close()
 
 
+async def test_a_reply_right_behind_a_cancellation() -> None:
+    """It comes before Tflush is sent: none is needed, its fid is taken back, and its tag is free once, not twice."""
+    client, line = await scripted()
+    walking = asyncio.ensure_future(client.walk("x"))
+    await line.receive()
+    walking.cancel()
+    deliver(client.calls, encode(parse_message("Rwalk tag=0 wqid=[0.0.1]")))
+    with pytest.raises(asyncio.CancelledError):
+        await walking
+    assert await line.receive() == parse_message("Tclunk tag=0 fid=1")
+    others = [asyncio.ensure_future(client.fstat(0)) for _ in range(2)]
+    assert [(await line.receive()).tag for _ in others] == [1, 2]
+    await line.close()
+    assert all(isinstance(end, ConnectionLostError) for end in await asyncio.gather(*others, return_exceptions=True))
+    await client.close()
+
+
 async def test_a_lost_connection_ends_a_wait_for_rflush() -> None:
     """The cancellation goes on."""
     client, line = await scripted()
@@ -299,10 +316,9 @@ async def test_a_lost_connection_ends_a_wait_for_rflush() -> None:
     assert client.calls.lost
 
 
-async def test_a_server_that_answers_no_flush_does_not_hold_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_answers_no_flush_does_not_hold_the_client() -> None:
     """After a while the cancellation goes on; the tags stay in use."""
-    monkeypatch.setattr("ninep.client.calls.FLUSH_S", 0.01)
-    client, line = await scripted()
+    client, line = await scripted(flush_s=0.01)
     walking = asyncio.ensure_future(client.walk("x"))
     await line.receive()
     walking.cancel()

@@ -13,8 +13,7 @@ from typing import Any
 from ninep import _wire
 from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 
-# A server that does not even answer Tflush must not hold up a program that wants to end; its tags stay in use.
-FLUSH_S = 10.0
+FLUSH_S = 10.0  # how long Rflush is waited for, where nobody says otherwise
 
 # Received into a buffer of its own: a plain asyncio.Protocol has 256 KiB allocated for every segment that comes.
 INPUT_BYTES = 64 * 1024
@@ -27,14 +26,17 @@ class Call:
 
     Attributes:
         future: the reply, a whole message; or ConnectionLostError.
-        late: called with a reply that came after the caller had given up; None drops it.
+        reply: one that came when the caller was cancelled and had not sent Tflush yet; the tag is free then.
+        flushed_by: what Rflush will end, once Tflush was sent.
+        late: called with a reply that comes between the two; None drops it.
     """
 
-    __slots__ = ("flushed_by", "future", "late", "tag")
+    __slots__ = ("flushed_by", "future", "late", "reply", "tag")
 
     def __init__(self, tag: int, future: asyncio.Future[bytes]) -> None:
         self.tag = tag
         self.future = future
+        self.reply: bytes | None = None
         self.flushed_by: asyncio.Future[bytes] | None = None
         self.late: Callable[[bytes], None] | None = None
 
@@ -45,11 +47,14 @@ class Calls(asyncio.BufferedProtocol):
     Args:
         msize: the largest message to accept until the version is negotiated.
         trace: gets `"->"` or `"<-"` and each whole message sent or received.
+        flush_s: how long a cancelled caller waits for Rflush, in seconds. A server that does not even answer Tflush
+            must not hold up a program that wants to end; its tags stay in use.
     """
 
-    def __init__(self, msize: int, trace: Callable[[str, bytes], None] | None = None) -> None:
+    def __init__(self, msize: int, trace: Callable[[str, bytes], None] | None = None, flush_s: float = FLUSH_S) -> None:
         self.msize = msize
         self._trace = trace
+        self._flush_s = flush_s
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._input = memoryview(bytearray(INPUT_BYTES))
@@ -129,6 +134,8 @@ class Calls(asyncio.BufferedProtocol):
             self._release(tag)
         if not call.future.done():
             call.future.set_result(frame)
+        elif call.flushed_by is None:
+            call.reply = frame
         elif call.late is not None:
             late, call.late = call.late, None
             late(frame)
@@ -188,7 +195,7 @@ class Calls(asyncio.BufferedProtocol):
     ) -> bytes:
         """Send a request and wait for its reply, a whole message of type `reply`.
 
-        When the waiting task is cancelled, Tflush is sent and Rflush awaited, for at most `FLUSH_S`, before the
+        When the waiting task is cancelled, Tflush is sent and Rflush awaited, for at most `flush_s`, before the
         cancellation goes on. A reply that comes first goes to `late`: it has changed the server's state.
 
         Raises:
@@ -207,9 +214,11 @@ class Calls(asyncio.BufferedProtocol):
         return expect(reply, frame)
 
     async def _give_up(self, call: Call, late: Callable[[bytes], None] | None) -> None:
-        if call.future.done() and not call.future.cancelled():
-            if late is not None and call.future.exception() is None:
-                late(call.future.result())
+        if not call.future.cancelled() and call.future.done() and call.future.exception() is None:
+            call.reply = call.future.result()
+        if call.reply is not None:
+            if late is not None:
+                late(call.reply)
             return
         call.late = late
         if self._lost is not None or self._transport is None:
@@ -221,7 +230,7 @@ class Calls(asyncio.BufferedProtocol):
         if self._trace is not None:
             self._trace("->", frame)
         self._transport.write(frame)
-        await asyncio.wait({call.flushed_by}, timeout=FLUSH_S)
+        await asyncio.wait({call.flushed_by}, timeout=self._flush_s)
 
     # The connection
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from ninep import _wire, dial, errors, text
 from ninep._wire import NOFID, ORDWR, OREAD, OTRUNC, OWRITE
-from ninep.client.calls import Calls, expect
+from ninep.client.calls import FLUSH_S, Calls, expect
 from ninep.client.file import File
 from ninep.errors import ConnectionLostError, NinepError, ProtocolError
 from ninep.messages import Stat, decode, parse_directory
@@ -49,6 +49,7 @@ class Client:
         secret: bytes | None = None,
         msize: int = MSIZE,
         trace: Callable[[str], None] | None = None,
+        flush_s: float = FLUSH_S,
     ) -> Self:
         """Dial, negotiate, authenticate with `secret` if there is one, and attach.
 
@@ -59,6 +60,7 @@ class Client:
             secret: written to the afid; a server that needs no authentication is attached to without.
             msize: the largest message, in bytes.
             trace: gets one line for each message.
+            flush_s: how long a cancelled caller waits for the server to have stopped, in seconds.
 
         Raises:
             dial.AddressError: it is no dial string.
@@ -67,7 +69,7 @@ class Client:
         """
         where = dial.parse(address)
         loop = asyncio.get_running_loop()
-        factory = partial(Calls, msize, _tracer(trace))
+        factory = partial(Calls, msize, _tracer(trace), flush_s)
         if isinstance(where, dial.Unix):
             _, calls = await loop.create_unix_connection(factory, where.path)
         else:
@@ -84,11 +86,12 @@ class Client:
         secret: bytes | None = None,
         msize: int = MSIZE,
         trace: Callable[[str], None] | None = None,
+        flush_s: float = FLUSH_S,
     ) -> Self:
         """As `connect`, on a socket that is connected already and belongs to the client from now on."""
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
-        _, calls = await loop.connect_accepted_socket(partial(Calls, msize, _tracer(trace)), sock)
+        _, calls = await loop.connect_accepted_socket(partial(Calls, msize, _tracer(trace), flush_s), sock)
         return await cls._start(calls, uname, aname, secret)
 
     @classmethod

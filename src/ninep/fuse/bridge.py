@@ -25,7 +25,7 @@ from ninep.fuse.protocol import InitOut, Opcode
 if TYPE_CHECKING:
     from ninep.fuse.link import Link
 
-FLUSH_S = 5.0  # how long an interrupted caller waits for Rflush
+FLUSH_S = 5.0
 _PAGE_BYTES = 4096
 _WANTED = (
     protocol.ATOMIC_O_TRUNC
@@ -64,6 +64,7 @@ class Bridge:
         owner: user and group that all files are shown with.
         max_write: the longest write(2) that is one request, in bytes; what the server takes in one Twrite.
         log: gets a line for every request that fails.
+        flush_s: how long an interrupted caller waits for the server to have stopped, in seconds.
 
     Attributes:
         ready: set once the kernel can be served.
@@ -79,6 +80,7 @@ class Bridge:
         owner: tuple[int, int],
         max_write: int,
         log: Callable[[str], None] | None = None,
+        flush_s: float = FLUSH_S,
     ) -> None:
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
@@ -88,6 +90,7 @@ class Bridge:
         self._judge = judge
         self._max_write = max_write
         self._log = log
+        self._flush_s = flush_s
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by the number of their request, until it is answered
         self._device = Device(fd, max_write, self._take, self.ended.set)
 
@@ -102,9 +105,9 @@ class Bridge:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=FLUSH_S)
+            await asyncio.wait(tasks, timeout=self._flush_s)
         with suppress(TimeoutError):  # a server that does not answer
-            async with asyncio.timeout(FLUSH_S):
+            async with asyncio.timeout(self._flush_s):
                 await self._operations.close_all()
         self._device.close()
 
@@ -165,7 +168,7 @@ class Bridge:
         task = self._tasks.get(unique)
         if task is not None:  # else the reply is on its way
             task.cancel()
-            asyncio.get_running_loop().call_later(FLUSH_S, self._give_up, unique, task)
+            asyncio.get_running_loop().call_later(self._flush_s, self._give_up, unique, task)
 
     def _give_up(self, unique: int, task: asyncio.Task[None]) -> None:
         if self._tasks.get(unique) is task:

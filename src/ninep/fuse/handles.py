@@ -70,7 +70,7 @@ class FileHandle:
         """Write all of `data`; to a handle that appends, at the end of the file, wherever the kernel believes it is.
 
         Returns:
-            How much was written before the server took no more.
+            How much was written before the server took no more, or the caller was interrupted.
         """
         file = await self._opened()
         self._dirty = True
@@ -86,7 +86,7 @@ class FileHandle:
             frame = await self._call(_wire.RWRITE, _wire.pack_twrite, file.fid, offset + done, piece)
             (count,) = _wire.parse_rwrite(frame, 0, len(frame))
             done += count
-            if done >= len(data) or not count:
+            if done >= len(data) or not count or _interrupted():
                 return done
 
     async def _call(self, reply: int, pack: Callable[..., bytes], *args: Any) -> bytes:
@@ -193,6 +193,11 @@ class DirHandle:
         file, self._file = self._file, None
         if file is not None:
             await file.close()
+
+
+def _interrupted() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _named(stats: list[Stat]) -> Iterator[tuple[bytes, Stat]]:

@@ -162,6 +162,7 @@ class Thing:
         released: ends the answers of `ask`, which otherwise wait after their first piece.
         asked, messages: what was asked and taken.
         running, closed: how many answers run, and how many were closed before their end.
+        waiting: how many commands `wait`.
     """
 
     def __init__(self, name: str, number: int) -> None:
@@ -179,6 +180,7 @@ class Thing:
         self.asked: list[bytes] = []
         self.running = 0
         self.closed = 0
+        self.waiting = 0
 
     def head(self) -> Lease | None:
         """The oldest entry that nobody is reading."""
@@ -200,6 +202,14 @@ class Thing:
             raise
         finally:
             self.running -= 1
+
+    async def wait(self) -> None:
+        """Until it is released."""
+        self.waiting += 1
+        try:
+            await self.released.wait()
+        finally:
+            self.waiting -= 1
 
     async def take(self, data: bytes) -> None:
         """`bad …` is refused."""
@@ -255,7 +265,7 @@ async def _command(thing: Thing, _peer: Any, text: str) -> str:
     if verb == "echo":
         return rest + "\n"
     if verb == "wait":
-        await thing.released.wait()
+        await thing.wait()
         return "waited\n"
     if verb == "change":
         thing.changes.add(rest.encode() + b"\n")

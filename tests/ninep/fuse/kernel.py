@@ -144,14 +144,24 @@ class Judgement:
 
 
 @asynccontextmanager
-async def serving(address: str, judge: Judgement | None = None, *, reconnect: bool = True) -> AsyncIterator[Served]:
+async def serving(
+    address: str, judge: Judgement | None = None, *, reconnect: bool = True, flush_s: float = 5
+) -> AsyncIterator[Served]:
     """A bridge to a server, after INIT."""
     log: list[str] = []
     connect = partial(Client.connect, address, uname="me", msize=MAX_WRITE + 24)
     link = Link(connect, reconnect=reconnect, log=log.append)
     await link.start()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    bridge = Bridge(theirs.detach(), link, judge=judge or Judgement(), owner=OWNER, max_write=MAX_WRITE, log=log.append)
+    bridge = Bridge(
+        theirs.detach(),
+        link,
+        judge=judge or Judgement(),
+        owner=OWNER,
+        max_write=MAX_WRITE,
+        log=log.append,
+        flush_s=flush_s,
+    )
     kernel = Kernel(ours)
     try:
         await kernel.init()

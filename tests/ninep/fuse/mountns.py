@@ -5,10 +5,13 @@ Everything in it is gone when the test ends, whatever the test did.
 
 import asyncio
 import os
+import pty
 import shutil
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -99,6 +102,33 @@ class House:
         assert process.stdout
         return Program(self, process, int(await process.stdout.readline()))
 
+    @asynccontextmanager
+    async def terminal(self) -> AsyncIterator["Terminal"]:
+        """An interactive shell in the mount, in the foreground of a terminal of its own."""
+        ours, theirs = pty.openpty()
+        process = await asyncio.create_subprocess_exec(
+            *("nsenter", f"--target={self.init}", "--mount", "--pid", "--"),
+            *("setsid", "--ctty", "bash", "--norc", "--noprofile", "--noediting", "-i"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "LC_ALL": "C", "PS1": Terminal.PROMPT, "HISTFILE": ""},
+            cwd=self.mount.parent,
+        )
+        os.close(theirs)
+        terminal = Terminal(ours)
+        try:
+            await terminal.prompted()
+            await terminal.run(f"cd {self.mount}")
+            yield terminal
+            terminal.type("exit\n")
+            await process.wait()
+        finally:
+            terminal.close()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
     async def serve(self, address: str, *options: str, prefix: tuple[str, ...] = ()) -> "Program":
         """Mount; the program that serves the mount."""
         process = await self.start(*prefix, sys.executable, _MOUNTED, address, self.mount, *options)
@@ -120,6 +150,49 @@ class Program(NamedTuple):
         """Send it a signal, and wait for its end."""
         await ended(await self.house.start("kill", f"-{number.value}", str(self.pid)))
         return await ended(self.process)
+
+
+class Terminal:
+    """A terminal with a shell in it, and somebody who types."""
+
+    PROMPT = "(next) "
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._shown = bytearray()
+        self._more = asyncio.Event()
+        asyncio.get_running_loop().add_reader(fd, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            self._shown += os.read(self._fd, 65536)
+        except OSError:  # the shell has gone
+            asyncio.get_running_loop().remove_reader(self._fd)
+        self._more.set()
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._fd, keys.encode())
+
+    async def prompted(self) -> str:
+        """What is shown up to the next prompt."""
+        end = self.PROMPT.encode()
+        while end not in self._shown:
+            self._more.clear()
+            await self._more.wait()
+        shown, _, rest = bytes(self._shown).partition(end)
+        self._shown[:] = rest
+        return shown.decode().replace("\r", "")
+
+    async def run(self, command: str) -> str:
+        """Type a command, and give what it shows."""
+        self.type(f"{command}\n")
+        return (await self.prompted()).removeprefix(f"{command}\n")
+
+    def close(self) -> None:
+        """Hang up."""
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
 
 
 def _child(pid: int) -> int:

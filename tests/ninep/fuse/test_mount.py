@@ -198,15 +198,30 @@ async def test_interrupted_read(number: signal.Signals, mounted: House, server: 
     await server.until(lambda now: now.outstanding == 0)
 
 
-async def test_interrupted_command(mounted: House, sample: Sample, server: Server) -> None:
-    """A command that takes its time does not hold up another one, and a signal ends it."""
-    waiting = await mounted.blocked("bash -c 'echo wait > thing/a/ctl'")
-    await server.until(lambda now: now.outstanding == 1)
+async def test_commands_side_by_side(mounted: House, sample: Sample, server: Server) -> None:
+    """A command that takes its time does not hold up another one."""
+    waiting = await mounted.start("sh", "-c", 'cd "$HERE"; echo wait > thing/a/ctl')
+    await server.until(lambda now: now.outstanding == 1 and sample.things["a"].waiting == 1)
     assert await mounted.shell("echo change new > thing/a/ctl; cat readme > /dev/null") == (0, "", "")
     assert sample.things["a"].changes.values == [b"new\n"]
-    # Not SIGINT: bash handles that one, and when it comes before the write has begun the write is not interrupted.
-    assert (await waiting.signal(signal.SIGTERM)).code != 0
-    await server.until(lambda now: now.outstanding == 0)
+    sample.things["a"].released.set()
+    assert await ended(waiting) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", ["echo wait > thing/a/ctl", "/bin/echo wait > thing/a/ctl", "cat < thing/a/level"])
+async def test_control_c(command: str, mounted: House, sample: Sample, server: Server) -> None:
+    """Ctrl-C ends what waits, at the server as well, be it the shell's own command or a program; again and again."""
+    async with mounted.terminal() as terminal:
+        for _ in range(20):
+            terminal.type(f"{command}\n")
+            await server.until(
+                lambda now: now.outstanding == 1 and ("ctl" not in command or sample.things["a"].waiting == 1)
+            )
+            terminal.type("\x03")
+            assert (await terminal.prompted()).endswith("^C\n")
+            assert await terminal.run("echo $?") == "130\n"
+            await server.until(lambda now: now.outstanding == 0)
+    assert sample.things["a"].waiting == 0
 
 
 async def test_fifty_blocked_reads(mounted: House, sample: Sample, server: Server) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kernel import Served, serving
 
 from ninep import _wire
-from ninep.fuse import bridge, protocol
+from ninep.fuse import protocol
 from ninep.fuse.protocol import Opcode
 from ninep.server import Server
 from ninep.testing import Sample
@@ -76,9 +76,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.fixture
-async def between(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Filter]:
-    """A filter, and a bridge that is impatient."""
-    monkeypatch.setattr(bridge, "FLUSH_S", 0.02)
+async def between(address: str, tmp_path: Path) -> AsyncIterator[Filter]:
+    """A filter before the sample server."""
     between = Filter(address.removeprefix("unix!"))
     listener = await asyncio.start_unix_server(between.connected, f"{tmp_path}/f")
     yield between
@@ -88,7 +87,8 @@ async def between(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 async def served(between: Filter, tmp_path: Path) -> AsyncIterator[Served]:
-    async with serving(f"unix!{tmp_path}/f") as served:
+    """A bridge that is impatient."""
+    async with serving(f"unix!{tmp_path}/f", flush_s=0.02) as served:
         yield served
 
 

@@ -22,9 +22,9 @@ from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.directories import scratch_base, sweep_scratch
 from ollie.olliesrv.settings.profiles import Profiles
 from ollie.olliesrv.settings.services import Services
-from ollie.olliesrv.toolserver import life
+from ollie.olliesrv.toolserver import life, places
 from ollie.olliesrv.toolserver.approvals import Approvals
-from ollie.olliesrv.toolserver.client import Settings, ToolServer, forget_others, socket_path, socket_path_in, sockets
+from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
@@ -89,8 +89,8 @@ class Ollie:
         """
         place = dial.parse(address)
         directory = str(Path(place.path).parent) if isinstance(place, dial.Unix) else dial.namespace_dir()
-        dial.parse(f"unix!{socket_path_in(directory, '')}")  # tool servers have to find room there, too
-        tools = Settings(
+        dial.parse(f"unix!{places.socket_path(directory, '')}")  # tool servers have to find room there, too
+        toolsrv = places.Settings(
             sockets=paths.private_directory(directory),
             secrets=f"{paths.data_path()}/secrets",
             address=address,
@@ -113,7 +113,7 @@ class Ollie:
             store=store,
             backends=providers,
             profiles=profiles or Profiles(),
-            tools=tools,
+            toolsrv=toolsrv,
             address=address,
             scratch=scratch_base(address),
             private=(paths.config_path(), paths.data_path(), paths.cache_path(), directory),
@@ -168,21 +168,21 @@ class Ollie:
 
     async def _find_tool_servers(self) -> None:
         """Take over the tool servers that outlived an earlier server, and end those whose session is gone."""
-        settings = self.services.tools
-        ids = {socket_path(settings, session): session for session in self.sessions.ids()}
-        for path in sockets(settings):
+        settings = self.services.toolsrv
+        ids = {places.socket_path(settings.sockets, session): session for session in self.sessions.ids()}
+        for path in places.sockets(settings):
             found = life.listener(path)
             if found is None:
                 continue
             if path in ids:
                 session = await self.sessions.find(ids[path], by=None)
                 assert session is not None
-                if session.toolsrv.adopt():
-                    session.later(session.toolsrv.catch_up())
+                if session.toolsrv.life.look() is not None:
+                    session.later(session.toolsrv.connection.catch_up())
             else:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
                 await life.end(found, self.config.cancel_s)
-        forget_others(settings, self.sessions.ids())
+        places.forget_others(settings, self.sessions.ids())
 
     # What it has.
 

@@ -33,7 +33,7 @@ from ollie.olliesrv.door.witness import Witness, ticks
 from ollie.olliesrv.process import procfs, secret
 from ollie.olliesrv.process.procfs import Process
 from ollie.olliesrv.sessions.agent import Agent
-from ollie.olliesrv.toolserver.client import ToolServer
+from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.protocol.broker import BINDING
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ninep.client import Client
 from ninep.errors import NOT_FOUND, NinepError
 from ollie.olliesrv.errors import RefusedError
-from ollie.olliesrv.toolserver.client import ToolServer
 from ollie.olliesrv.toolserver.relay import Counterpart
+from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.protocol import payload
 
 if TYPE_CHECKING:

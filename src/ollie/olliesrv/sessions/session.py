@@ -16,8 +16,8 @@ from ollie.olliesrv.settings.ceilings import covers
 from ollie.olliesrv.settings.directories import Scratch, working_directory
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
-from ollie.olliesrv.toolserver.client import ToolServer
 from ollie.olliesrv.toolserver.following import Ended
+from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.olliesrv.turns.account import Account
 from ollie.protocol import paths
 from ollie.protocol.result import ToolResult
@@ -43,7 +43,7 @@ class Session(Entity[SessionRow]):
         self._services = services
         self._store = services.store
         self._scratch = Scratch(services.scratch, row.id)
-        self.toolsrv = ToolServer(row.id, self.directory, services.tools, self._completed, services.asked.add)
+        self.toolsrv = ToolServer(row.id, self.directory, services.toolsrv, self._completed, services.asked.add)
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
         for agent in agents:
@@ -177,7 +177,7 @@ class Session(Entity[SessionRow]):
         # Where the store cannot write now, the session goes all the same, and whoever asked is told in the end.
         await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()), return_exceptions=True)
         await self.toolsrv.close()
-        await asyncio.to_thread(self.toolsrv.forget_all)
+        await asyncio.to_thread(self.toolsrv.life.forget_state)
         await asyncio.to_thread(self._scratch.remove)
         await self._store.stored(self._store.drop_session(self.id))
 

@@ -124,7 +124,7 @@ class Outfit:
             self.sandbox,
             self.profile.tools,
             self.limits().max_cost_usd,
-            yolo=self._services.tools.yolo,
+            yolo=self._services.toolsrv.yolo,
         )
         return Outfit(replace(self.row, ceiling=msgspec.json.encode(bound)), self._services)
 

@@ -6,7 +6,7 @@ from ollie.backends.registry import Backends
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.profiles import Profiles
 from ollie.olliesrv.toolserver.approvals import Asked
-from ollie.olliesrv.toolserver.client import Settings
+from ollie.olliesrv.toolserver.places import Settings
 from ollie.store.interface import Store
 
 
@@ -19,7 +19,7 @@ class Services:
         store: what must survive.
         backends: the providers of models.
         profiles: the ways of working.
-        tools: how tool servers are run.
+        toolsrv: how tool servers are run.
         address: the dial string by which clients reach the server.
         scratch: the directory of the sessions' scratch directories.
         private: Ollie's own directories, where no agent may work.
@@ -30,7 +30,7 @@ class Services:
     store: Store
     backends: Backends
     profiles: Profiles
-    tools: Settings
+    toolsrv: Settings
     address: str
     scratch: str
     private: tuple[str, ...]

@@ -13,7 +13,7 @@ from ninep.bell import Bell
 from ninep.errors import NinepError
 from ninep.files import Watcher
 from ollie.olliesrv.errors import RefusedError
-from ollie.olliesrv.toolserver.client import ToolServer
+from ollie.olliesrv.toolserver.toolserver import ToolServer
 
 _UNKNOWN = "no such request"
 

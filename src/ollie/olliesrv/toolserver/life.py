@@ -1,28 +1,127 @@
-"""The process of a tool server: starting one, finding one that lives, ending one.
+"""The life of a tool server: it is found when it lives, started when it is needed, and ended.
 
-A tool server gets its secret through a descriptor, never through its arguments or environment. It runs in a session of
-its own, so that it outlives this process and no signal of a terminal reaches it.
+It is a process of its own that outlives this one. It gets its secret through a descriptor, never through its arguments
+or environment, and runs in a session of its own, so that no signal of a terminal reaches it. It ends by itself some
+time after the last connection to it was closed.
 """
 
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+from ninep.client import Client
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.process.procfs import Process, process
-from ollie.olliesrv.process.secret import SecretError, load
+from ollie.olliesrv.toolserver import places
 from ollie.protocol.words import reason
 
 _UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
 _SAID_BYTES = 4096
+NO_TOOL_SERVER = "no tool server runs"
+_UNAME = "ollie"
 _KILL_S = 5.0  # how long a machine under load may take to end a process that was killed
+
+
+class Life:
+    """The process of one session's tool server, and how it is reached.
+
+    Args:
+        session: the id of the session.
+        cwd: gives the directory where tools work when a call names none.
+        settings: how it is run.
+    """
+
+    def __init__(self, session: str, cwd: Callable[[], str], settings: places.Settings) -> None:
+        self._cwd = cwd
+        self._settings = settings
+        self._socket = places.socket_path(settings.sockets, session)
+        self._secret = places.secret_path(settings, session)
+        self._process: Process | None = None
+        self._pidfd: int | None = None
+        self._child: asyncio.subprocess.Process | None = None
+
+    @property
+    def process(self) -> Process | None:
+        """Its process; None when none was started or found, or it has ended."""
+        return self._process
+
+    def look(self) -> Process | None:
+        """Look for one, which may have outlived an earlier server of ours; its process."""
+        self._found(listener(self._socket))
+        return self._process
+
+    async def start(self) -> None:
+        """Start one.
+
+        Raises:
+            RefusedError: it cannot be started, or did not answer in time.
+        """
+        settings = self._settings
+        options = ["--cwd", self._cwd(), "--listen", f"unix!{self._socket}", "--idle-timeout", f"{settings.idle_s:g}s"]
+        options += ["--bypass-timeout", f"{settings.bypass_s:g}s", *(["--yolo"] if settings.yolo else [])]
+        environ = {name: value for name, value in os.environ.items() if name != "OLLIE_BROKER_FD"}
+        environ["OLLIE_ADDRESS"] = settings.address
+        self._child = await start(options, places.secret(self._secret), environ, settings.start_s)
+        self.look()
+
+    async def end(self) -> None:
+        """End it with everything it runs."""
+        if self._process is not None:
+            await end(self._process, self._settings.cancel_s)
+            self._found(None)
+        if self._child is not None:
+            await self._child.wait()
+            self._child = None
+
+    async def connect(self, agent: str = "") -> Client:
+        """A connection to it, that sees what is an agent's, by id; everything without one.
+
+        Raises:
+            OSError: nobody listens.
+            NinepError: it does not take us.
+        """
+        secret = places.secret(self._secret)
+        return await Client.connect(f"unix!{self._socket}", uname=_UNAME, aname=agent, secret=secret)
+
+    @contextlib.asynccontextmanager
+    async def visit(self, agent: str = "") -> AsyncIterator[Client]:
+        """As `connect`, for one purpose; it never starts a tool server.
+
+        Raises:
+            RefusedError: none runs.
+        """
+        if self._process is None:
+            raise RefusedError(NO_TOOL_SERVER)
+        try:
+            client = await self.connect(agent)
+        except OSError:
+            raise RefusedError(NO_TOOL_SERVER) from None
+        async with client:
+            yield client
+
+    def forget_secret(self) -> None:
+        """It has ended: its secret is of no use."""
+        places.forget_secret(self._secret)
+
+    def forget_state(self) -> None:
+        """Its session is gone: remove what it has kept."""
+        places.forget_state(self._socket)
+
+    def _found(self, process: Process | None) -> None:
+        """Note which process it is. While it lives the loop looks for its end, and so keeps this object."""
+        loop = asyncio.get_running_loop()
+        if self._pidfd is not None:
+            loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        self._pidfd = pidfd(process) if process is not None else None
+        self._process = process if self._pidfd is not None else None
+        if self._pidfd is not None:
+            loop.add_reader(self._pidfd, self._found, None)
 
 
 def listener(path: str) -> Process | None:
@@ -38,26 +137,6 @@ def listener(path: str) -> Process | None:
             return None
         pid, _, _ = _UCRED.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     return process(pid) if pid > 0 else None
-
-
-def secret(path: str) -> bytes:
-    """The secret in a file, which is made when it is missing; a `RefusedError` when it cannot be used."""
-    try:
-        return load(Path(path))
-    except SecretError as error:
-        raise RefusedError(str(error)) from None
-
-
-def forget(path: str) -> None:
-    """Remove a secret."""
-    Path(path).unlink(missing_ok=True)
-
-
-def forget_state(state: str) -> None:
-    """Remove what a tool server has kept of itself; `state` is how its files begin (`paths.toolsrv_state`)."""
-    for suffix in (".pid", ".revision"):
-        Path(state + suffix).unlink(missing_ok=True)
-    shutil.rmtree(f"{state}.done", ignore_errors=True)
 
 
 async def start(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from ninep._session import OpenFile
 from ninep.errors import NinepError
 from ninep.tree import Entry, Place
-from ollie.olliesrv.toolserver.client import ToolServer
+from ollie.olliesrv.toolserver.toolserver import ToolServer
 
 if TYPE_CHECKING:
     from ninep.client import File

@@ -27,7 +27,7 @@ from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.settings.directories import unmoved
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
-from ollie.olliesrv.toolserver.client import Call, ToolServer
+from ollie.olliesrv.toolserver.toolserver import Call, ToolServer
 from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Transcript, history
 from ollie.olliesrv.turns.driver import Turns
@@ -135,7 +135,7 @@ class Runner:
             return self._trouble or "starting"
         if self._turns is None:
             return ""
-        if self.busy and self._host.toolsrv.asks(self._agent):
+        if self.busy and self._host.toolsrv.connection.asks(self._agent):
             return "waiting for approval"
         return self._turns.trouble or self._turns.state.activity
 
@@ -216,7 +216,8 @@ class Runner:
         running = state is State.RUNNING
         if running is not self._holding:
             self._holding = running
-            (self._host.toolsrv.hold if running else self._host.toolsrv.release)()
+            connection = self._host.toolsrv.connection
+            (connection.hold if running else connection.release)()
         self._announce(state)
 
     async def engine(self) -> Turns:
@@ -315,11 +316,8 @@ class Runner:
 
     async def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that the agent has, those that the engine answers included; starts the tool server if need be."""
-        self._host.toolsrv.hold()
-        try:
+        with self._host.toolsrv.connection.held():
             await self._fetch()
-        finally:
-            self._host.toolsrv.release()
         return self._outfit().setup(self._specs).tools
 
     async def stop(self, note: str) -> bool:
@@ -365,7 +363,7 @@ class Runner:
         self._ends.close()
         if self._holding:
             self._holding = False
-            self._host.toolsrv.release()
+            self._host.toolsrv.connection.release()
 
     async def shut(self, note: str) -> None:
         """End the turn that runs as a stop does, begin none, and then end all work."""

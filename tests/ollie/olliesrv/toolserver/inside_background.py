@@ -68,7 +68,7 @@ async def waits(agent: Agent) -> None:
 
 async def gone(agent: Agent) -> None:
     """Return when the tool server is not followed any more."""
-    while agent.session.toolsrv._client is not None:  # noqa: ASYNC110  nobody tells of it
+    while agent.session.toolsrv.connection._client is not None:  # noqa: ASYNC110  nobody tells of it
         await asyncio.sleep(0.01)
 
 
@@ -80,7 +80,7 @@ async def test_an_agent_is_told_once_when_something_has_ended(serve: Callable[..
     )
     said = await chat(agent, "it said: ")
     assert "it said: runs in the background as process 1; a message comes when it has ended" in said
-    assert agent.session.toolsrv._client is not None
+    assert agent.session.toolsrv.connection._client is not None
     go(place)
     said = await chat(agent, "told: ")
     assert said.count("told: ") == 1
@@ -113,7 +113,7 @@ async def test_it_is_told_by_a_server_that_comes_later(
     await agent.prompt(NOTHING.format("until [ -e go ]; do sleep 0.01; done").encode(), by=None)
     await chat(agent, "it said: ")
     await crash(agent.session._store)
-    agent.session.toolsrv._disconnect()
+    agent.session.toolsrv.connection._disconnect()
     go(place)
     later = await serve(SCRIPT, tools=("shell",))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
@@ -127,19 +127,19 @@ async def test_a_message_that_was_taken_is_not_taken_again(
     agent = await make(serve, place)
     taken = asyncio.Event()
     never = asyncio.Event()
-    complete = agent.session.toolsrv._ended
+    complete = agent.session.toolsrv.connection._ended
 
     async def interrupted(ended: Any) -> None:
         await complete(ended)
         taken.set()
         await never.wait()
 
-    agent.session.toolsrv._ended = interrupted
+    agent.session.toolsrv.connection._ended = interrupted
     await agent.prompt(NOTHING.format("true").encode(), by=None)
     await taken.wait()
     await chat(agent, "told: ")
     await crash(agent.session._store)
-    agent.session.toolsrv._disconnect()
+    agent.session.toolsrv.connection._disconnect()
     later = await serve(SCRIPT, tools=("shell",))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
     await gone(again)
@@ -154,7 +154,7 @@ async def test_it_is_told_that_the_tool_server_ended(serve: Callable[..., Any], 
     await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
     await chat(agent, "it said: ")
     await appears(place / "work/begun")
-    await agent.session.toolsrv._end()
+    await agent.session.toolsrv.connection.end()
     await agent.tools(by=None)
     said = await chat(agent, "told: ")
     assert 'exit="143"' in said
@@ -167,7 +167,7 @@ async def test_waiting_for_approval_is_shown(serve: Callable[..., Any], place: P
     toolsrv = agent.session.toolsrv
     await agent.prompt(b"bypass () { echo yes; }; bypass", by=None)
     await waits(agent)
-    client = await toolsrv._connected()
+    client = await toolsrv.connection.client()
     (request,) = map(json.loads, (await client.read("bypass/list")).splitlines())
     assert request["agent"] == agent.id
     await client.write("bypass/resolve", json.dumps({"id": request["id"], "approved": True}).encode())
@@ -175,10 +175,8 @@ async def test_waiting_for_approval_is_shown(serve: Callable[..., Any], place: P
     await agent.prompt(b"bypass () { touch ran; }; bypass", by=None)
     await waits(agent)
     assert await agent.stop(by=None)
-    toolsrv.hold()
-    client = await toolsrv._connected()
-    assert await client.read("bypass/list") == b""
-    toolsrv.release()
+    async with toolsrv.connection.running() as client:
+        assert await client.read("bypass/list") == b""
     assert not (place / "work/ran").exists()
 
 

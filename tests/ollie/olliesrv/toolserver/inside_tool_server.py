@@ -127,7 +127,7 @@ async def test_a_tool_server_that_ends_no_call_is_ended_itself(serve: Callable[.
     await agent.prompt(b"0", by=None)
     await appears(place / "work/pid")
     pid = int((place / "work/pid").read_text())
-    server = agent.session.toolsrv.pid
+    server = agent.session.toolsrv.process.pid
     assert server is not None
     os.kill(server, signal.SIGSTOP)
     assert await agent.stop(by=None)
@@ -173,7 +173,7 @@ async def test_a_killed_session_leaves_no_tool_server(serve: Callable[..., Any],
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
     await agent.prompt(b"0", by=None)
     await appears(place / "work/pid")
-    server = agent.session.toolsrv.pid
+    server = agent.session.toolsrv.process.pid
     assert server is not None
     assert (place / "data/secrets" / f"{agent.session.id}.secret").stat().st_mode & 0o777 == 0o600
     await agent.session.kill(by=None)
@@ -190,7 +190,7 @@ async def test_agents_of_a_session_share_one_tool_server(serve: Callable[..., An
     agents = [await subagents.start(session, {"prompt": "0"}, by=None) for _ in range(20)]
     for agent in agents:
         assert await said(agent) == "> 0\n\nI run it.\n\nit said: mine\n"
-    assert [server.pid for server in ollie.tool_servers()] == [session.toolsrv.pid]
+    assert [server.process.pid for server in ollie.tool_servers()] == [session.toolsrv.process.pid]
 
 
 async def test_a_tool_server_that_dies_costs_one_call(serve: Callable[..., Any], place: Path) -> None:
@@ -198,13 +198,12 @@ async def test_a_tool_server_that_dies_costs_one_call(serve: Callable[..., Any],
     agent = await make(serve, place, calling("touch began; sleep 1000", "echo again"))
     await agent.prompt(b"0", by=None)
     await appears(place / "work/began")
-    first = agent.session.toolsrv.pid
-    assert first is not None
-    os.kill(first, signal.SIGKILL)
+    first = agent.session.toolsrv.process
+    os.kill(first.pid, signal.SIGKILL)
     assert "it said: the tool server ended, and what it ran ended with it" in await said(agent)
     await agent.prompt(b"1", by=None)
     assert "it said: again" in await said(agent)
-    assert agent.session.toolsrv.pid not in {first, None}
+    assert agent.session.toolsrv.process not in {first, None}
 
 
 async def test_a_tool_server_without_work_ends(serve: Callable[..., Any], place: Path) -> None:
@@ -212,7 +211,7 @@ async def test_a_tool_server_without_work_ends(serve: Callable[..., Any], place:
     agent = await make(serve, place, calling("echo one", "echo two"), toolsrv_idle_s=0)
     await agent.prompt(b"0", by=None)
     await said(agent)
-    server = agent.session.toolsrv.pid
+    server = agent.session.toolsrv.process.pid
     assert server is not None
     while alive(server):  # noqa: ASYNC110  it ends by itself, and tells nobody
         await asyncio.sleep(0.01)
@@ -243,10 +242,10 @@ async def test_a_living_tool_server_is_found_and_used_again(
     await crash(agent.session._store)
     later = await serve(calling("echo one", "echo one"), tools=("shell", "file_read"))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
-    assert again.session.toolsrv.pid == agent.session.toolsrv.pid
+    assert again.session.toolsrv.process.pid == agent.session.toolsrv.process.pid
     await again.prompt(b"1", by=None)
     assert (await said(again)).count("it said: one") == 2
-    assert again.session.toolsrv.pid == agent.session.toolsrv.pid
+    assert again.session.toolsrv.process.pid == agent.session.toolsrv.process.pid
 
 
 async def test_a_tool_server_whose_session_is_gone_is_ended(
@@ -256,7 +255,7 @@ async def test_a_tool_server_whose_session_is_gone_is_ended(
     agent = await make(serve, place, calling("echo one"))
     await agent.prompt(b"0", by=None)
     await said(agent)
-    pid = agent.session.toolsrv.pid
+    pid = agent.session.toolsrv.process.pid
     assert pid is not None
     monkeypatch.setenv("OLLIE_DATA_PATH", str(place / "empty"))
     await serve(calling("echo one"))

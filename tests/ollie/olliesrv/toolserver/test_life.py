@@ -11,22 +11,22 @@ import pytest
 
 from ninep.errors import NinepError
 from ollie.olliesrv.process.procfs import Process, process
-from ollie.olliesrv.toolserver import life
+from ollie.olliesrv.toolserver import life, places
 
 
 def test_a_secret_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     """And gone when it is forgotten."""
     path = tmp_path / "deep" / "x.secret"
-    secret = life.secret(str(path))
+    secret = places.secret(str(path))
     assert len(secret) == 64
-    assert life.secret(str(path)) == secret
+    assert places.secret(str(path)) == secret
     assert path.stat().st_mode & 0o777 == 0o600
-    life.forget(str(path))
-    life.forget(str(path))
-    assert life.secret(str(path)) != secret
+    places.forget_secret(str(path))
+    places.forget_secret(str(path))
+    assert places.secret(str(path)) != secret
     path.chmod(0o644)
     with pytest.raises(NinepError, match="can be read by others"):
-        life.secret(str(path))
+        places.secret(str(path))
 
 
 def test_a_listener_is_known_by_its_socket(tmp_path: Path) -> None:

@@ -1,0 +1,220 @@
+"""The tool server of a session, as what works in the session asks it: for its tools, and to run one.
+
+What an agent has loaded is known here, and is loaded again into a tool server that has just started.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ninep.client import Client
+from ninep.errors import ConnectionLostError, NinepError
+from ollie.engine.messages import ToolSpec
+from ollie.olliesrv.toolserver.connection import Connection
+from ollie.olliesrv.toolserver.following import Ended
+from ollie.olliesrv.toolserver.life import Life
+from ollie.olliesrv.toolserver.places import Settings
+from ollie.protocol import payload
+from ollie.protocol.result import ResultError, ToolResult, from_json, text
+
+if TYPE_CHECKING:
+    from ollie.olliesrv.process.procfs import Process
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a tool: whose it is, what it is, and where and how bounded it runs."""
+
+    agent: str
+    tool: str
+    arguments: Mapping[str, Any]
+    cwd: str
+    sandbox: str = ""
+
+
+@dataclass
+class _Loaded:
+    """What an agent has loaded: the revision of it, and the tools as a model is told about them."""
+
+    revision: bytes
+    specs: tuple[ToolSpec, ...]
+
+
+class ToolServer:
+    """The tool server of one session.
+
+    Args:
+        session: the id of the session.
+        cwd: gives the directory where tools work when a call names none.
+        settings: how it is run.
+        ended: given each background run that has ended; when it returns, its agent has been told for good.
+        asked: called when something waits for approval.
+
+    Attributes:
+        life: its process.
+        connection: how it is asked; whoever is about to ask more than once holds it.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        cwd: Callable[[], str],
+        settings: Settings,
+        ended: Callable[[Ended], Awaitable[None]],
+        asked: Callable[[], None],
+    ) -> None:
+        self.life = Life(session, cwd, settings)
+        self.connection = Connection(self.life, self._load_all, ended, asked, settings.cancel_s)
+        self._session = session
+        self._cancel_s = settings.cancel_s
+        self._wanted: dict[str, tuple[str, ...]] = {}
+        self._loaded: dict[str, _Loaded] = {}
+
+    @property
+    def process(self) -> "Process | None":
+        """Its process; None when none was started or found, or it has ended."""
+        return self.life.process
+
+    def visit(self, agent: str = "") -> AbstractAsyncContextManager[Client]:
+        """A connection of one's own, as `Life.visit`: it sees what is an agent's, and never starts a tool server."""
+        return self.life.visit(agent)
+
+    # Its tools.
+
+    async def specs(self, agent: str, tools: Sequence[str]) -> tuple[ToolSpec, ...]:
+        """The tools of an agent as a model is told about them, each loaded first if it is not.
+
+        Args:
+            agent: its id.
+            tools: what it is to have loaded; one that this host does not offer is left out, with a line in the log.
+
+        Raises:
+            RefusedError: no tool server can be started, or it does not answer.
+        """
+        try:
+            return await self._specs(agent, tools)
+        except ConnectionLostError:  # it ended in the moment when we came; a new one is started
+            return await self._specs(agent, tools)
+
+    async def revised(self, agent: str) -> tuple[ToolSpec, ...] | None:
+        """The tools of an agent if they have changed since they were given last, else None."""
+        try:
+            return await self._changed(await self.connection.client(), agent)
+        except NinepError as error:
+            _log.warning("the tools of agent %s are not known: %s", agent, error)
+            return None
+
+    async def invalidate(self) -> None:
+        """Have it read its tools again, if it runs."""
+        if self.process is None:
+            return
+        try:
+            async with self.connection.running() as client:
+                await client.write("ctl", b"invalidate")
+        except NinepError as error:
+            _log.info("no tool server was told to read its tools again: %s", error)
+
+    def forget(self, agent: str) -> None:
+        """An agent is gone."""
+        self._wanted.pop(agent, None)
+        self._loaded.pop(agent, None)
+
+    # Its runs.
+
+    async def call(self, call: Call) -> ToolResult:
+        """Run a tool. When this returns or raises, nothing of the call is alive, also when it was cancelled.
+
+        A tool server that does not end a cancelled call in time is ended itself, and everything it runs with it.
+        """
+        task = asyncio.get_running_loop().create_task(self._call(call))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            await self._abandoned(task)
+            raise
+
+    async def whose(self, pid: int) -> str | None:
+        """The id of the agent that a process below the tool server belongs to, None when it is nobody's."""
+        try:
+            async with self.connection.running() as client:
+                line = await client.rdwr("proc/whose", str(pid).encode())
+        except NinepError:
+            return None
+        return line.decode().rstrip("\n").partition("\t")[2] or None
+
+    async def close(self) -> None:
+        """End it with everything it runs; its secret is of no use afterwards."""
+        await self.connection.close()
+        self.life.forget_secret()
+
+    # How it is asked.
+
+    async def _specs(self, agent: str, tools: Sequence[str]) -> tuple[ToolSpec, ...]:
+        client = await self.connection.client()
+        if agent not in self._wanted:
+            self._wanted[agent] = tuple(tools)
+            await self._load(client, agent, tools)
+        changed = await self._changed(client, agent)
+        return self._loaded[agent].specs if changed is None else changed
+
+    async def _changed(self, client: Client, agent: str) -> tuple[ToolSpec, ...] | None:
+        """Its tools, asked for if their revision is another than the known one; else None."""
+        revision = await client.rdwr("tools_rev", agent.encode())
+        known = self._loaded.get(agent)
+        if known is not None and known.revision == revision:
+            return None
+        listed = await client.rdwr("tools", agent.encode())
+        specs = msgspec.json.decode(listed, type=tuple[ToolSpec, ...])
+        self._loaded[agent] = _Loaded(revision, specs)
+        return specs
+
+    async def _load_all(self, client: Client) -> None:
+        """Load what every agent is to have into a tool server that has just started."""
+        self._loaded.clear()
+        for agent, tools in self._wanted.items():
+            await self._load(client, agent, tools)
+
+    async def _load(self, client: Client, agent: str, tools: Sequence[str]) -> None:
+        for tool in tools:
+            try:
+                await client.write("ctl", f"load {agent} {tool}".encode())
+            except ConnectionLostError:
+                raise
+            except NinepError as error:
+                _log.warning("agent %s has no tool %s: %s", agent, tool, error)
+
+    async def _call(self, call: Call) -> ToolResult:
+        fields = {
+            "tool": call.tool,
+            "agent": call.agent,
+            "session": self._session,
+            "cwd": call.cwd,
+            "args": msgspec.json.encode(call.arguments).decode(),
+        }
+        if call.sandbox:
+            fields["agent.sandbox"] = call.sandbox
+        try:
+            client = await self.connection.client()
+            return from_json(await client.rdwr("proc/new", payload.format(fields)))
+        except ConnectionLostError:
+            return text("the tool server ended, and what it ran ended with it", is_error=True)
+        except (NinepError, ResultError, payload.PayloadError) as error:
+            return text(str(error), is_error=True)
+
+    async def _abandoned(self, task: asyncio.Task[ToolResult]) -> None:
+        """Return when a cancelled call has ended. The reply to its Tflush or Tclunk says that nothing of it lives."""
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._cancel_s)
+        except asyncio.CancelledError:
+            done = set()
+        if not done:
+            _log.error("ending the tool server of session %s: it does not end a call", self._session)
+            await self.connection.end()

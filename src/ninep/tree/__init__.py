@@ -8,6 +8,7 @@ table, so that it survives a rename and is never used twice; a place refers to i
 rename as well; an object whose `gone` is true answers `file does not exist` everywhere.
 """
 
+from ninep._session import OpenFile
 from ninep.tree.entries import (
     WANT_CREATE,
     WANT_READ,
@@ -36,6 +37,7 @@ __all__ = [
     "Dir",
     "Each",
     "Entry",
+    "OpenFile",
     "Options",
     "Peer",
     "Place",

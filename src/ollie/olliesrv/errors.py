@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ninep.errors import NinepError
+from ninep.errors import NOT_FOUND, PERMISSION_DENIED, NinepError
 from ollie.protocol import words
 
 
@@ -12,12 +12,12 @@ class RefusedError(NinepError):
 
 def gone() -> RefusedError:
     """The object was killed while somebody held it."""
-    return RefusedError("file does not exist")
+    return RefusedError(NOT_FOUND)
 
 
 def denied() -> RefusedError:
     """An agent asked for what lies outside its session or its ceiling."""
-    return RefusedError("permission denied")
+    return RefusedError(PERMISSION_DENIED)
 
 
 def unknown(kind: str, word: str, known: Iterable[str]) -> RefusedError:

@@ -156,10 +156,6 @@ class Ollie:
         finally:
             self._lock.release()
 
-    def agent(self, agent_id: str) -> Agent | None:
-        """The agent of an id, None when there is none."""
-        return self.sessions.agent(agent_id)
-
     # Tool servers.
 
     def tool_servers(self) -> Iterable[ToolServer]:

@@ -95,7 +95,7 @@ async def test_a_turn_that_was_cut_is_closed(ollie: Ollie, agent: Agent, serve: 
     """With a note; what the model had said is kept, and the next turn works."""
     await agent.prompt(b"slow", by=None)
     await running(agent, b"slow")
-    turns = await agent.runner.engine()
+    turns = await agent.runner.turns()
     for delta in (ReasoningDelta("hm"), TextDelta("I begin"), TextDelta(" and\n")):
         turns.feed(Streamed(turns.state.request, delta))
     await crash(ollie.store)

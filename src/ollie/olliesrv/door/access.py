@@ -9,9 +9,9 @@ the agent that is written to.
 from enum import Enum
 from typing import Any
 
-from ninep.errors import PERMISSION_DENIED, NinepError
 from ninep.tree import WANT_REMOVE, WANT_RENAME, WANT_WRITE, Entry, Role
 from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.errors import denied
 from ollie.olliesrv.sessions.agent import Agent
 
 _SHIFT = {Role.USER: 6, Role.GROUP: 3, Role.OTHER: 0}
@@ -66,7 +66,7 @@ def permit(peer: OlliePeer, entry: Entry[Any], objs: tuple[Any, ...], want: int)
         NinepError: `permission denied`.
     """
     if not allowed(peer.role, entry.mode, want, _reach(peer, entry, objs)):
-        raise NinepError(PERMISSION_DENIED)
+        raise denied()
 
 
 def _reach(peer: OlliePeer, entry: Entry[Any], objs: tuple[Any, ...]) -> Reach | None:

@@ -20,7 +20,6 @@ from ninep.errors import (
     AUTHENTICATION_FAILED,
     AUTHENTICATION_UNFINISHED,
     NO_AUTHENTICATION,
-    PERMISSION_DENIED,
     NinepError,
 )
 from ninep.server import AfidConversation, Conn
@@ -30,6 +29,7 @@ from ollie.olliesrv.door.identity import Judgement, Verdict, judge, judge_caller
 from ollie.olliesrv.door.netlink import place
 from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.door.witness import Witness, ticks
+from ollie.olliesrv.errors import denied
 from ollie.olliesrv.process import procfs, secret
 from ollie.olliesrv.process.procfs import Process
 from ollie.olliesrv.sessions.agent import Agent
@@ -99,7 +99,7 @@ class Door:
                 return await self._tcp(conn, uname, aname, Role.GROUP)
             if auth is not None:
                 return await self._tcp(conn, uname, aname, Role.USER)
-        raise NinepError(PERMISSION_DENIED)
+        raise denied()
 
     async def _tcp(self, conn: Conn, uname: str, aname: str, role: Role) -> OlliePeer:
         """A client on TCP has the role that it is given here, unless it is a tool."""
@@ -111,11 +111,11 @@ class Door:
             judgement = judge_caller(await asyncio.to_thread(caller, theirs, ours, server, hosts))
         except OSError as error:
             _log.warning("refused a TCP client that says it is %r: %s", uname, error)
-            raise NinepError(PERMISSION_DENIED) from None
+            raise denied() from None
         if judgement.verdict is Verdict.NO_TOOL:
             return OlliePeer(uname, aname, role)
         _log.warning("refused a TCP client that says it is %r: %s", uname, judgement.why)
-        raise NinepError(PERMISSION_DENIED)
+        raise denied()
 
     async def _unix(self, conn: Conn, uname: str, aname: str) -> OlliePeer:
         if _BOUND in conn.state:
@@ -137,25 +137,25 @@ class Door:
                     return OlliePeer(uname, aname, Role.GROUP, agent)
         except OSError as error:
             _log.warning("refused a client that says it is %r: %s", uname, error)
-            raise NinepError(PERMISSION_DENIED) from None
+            raise denied() from None
         _log.warning("refused process %d that says it is %r: %s", witness.pid, uname, judgement.why)
-        raise NinepError(PERMISSION_DENIED)
+        raise denied()
 
     def _bind(self, conn: Conn, host: ToolServer, uname: str, aname: str) -> OlliePeer:
         """Make a connection of a toolsrv process the agent's that it names, one of its session."""
         agent_id = aname.removeprefix(BINDING)
-        agent = self._ollie.agent(agent_id) if agent_id != aname else None
+        agent = self._ollie.sessions.agent(agent_id) if agent_id != aname else None
         if agent is None or agent.session.toolsrv is not host:
             _log.warning("refused a tool server that says %r", aname)
-            raise NinepError(PERMISSION_DENIED)
+            raise denied()
         conn.state[_BOUND] = agent_id
         return OlliePeer(uname, "", Role.GROUP, agent)
 
     def _bound(self, agent_id: str, uname: str, aname: str) -> OlliePeer:
         """Whoever holds a connection that is an agent's, as long as there is that agent."""
-        agent = self._ollie.agent(agent_id)
+        agent = self._ollie.sessions.agent(agent_id)
         if agent is None:
-            raise NinepError(PERMISSION_DENIED)
+            raise denied()
         return OlliePeer(uname, aname, Role.GROUP, agent)
 
     async def _agent(self, judgement: Judgement, hosts: dict[Process, ToolServer], pid: int) -> Agent | None:
@@ -164,7 +164,7 @@ class Door:
             return None
         host = hosts[judgement.host]
         agent_id = await host.whose(pid)
-        agent = self._ollie.agent(agent_id) if agent_id else None
+        agent = self._ollie.sessions.agent(agent_id) if agent_id else None
         return agent if agent is not None and agent.session.toolsrv is host else None
 
 

@@ -18,8 +18,9 @@ from ollie.olliesrv.sessions.entity import Entity
 from ollie.olliesrv.settings.ceilings import Ceiling, covers
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
-from ollie.olliesrv.turns import prompts, stats
+from ollie.olliesrv.turns import prompts
 from ollie.olliesrv.turns.chat import Chat, Transcript
+from ollie.olliesrv.turns.counts import Counts
 from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.runner import Runner
 from ollie.olliesrv.turns.states import State, States, StateWatch, state_of
@@ -48,7 +49,7 @@ class Agent(Entity[AgentRow]):
         super().__init__(row)
         store = services.store
         self.session = session
-        ended = stats.decode(store.stats(row.id)).totals.turns > 0
+        ended = Counts.decode(store.stats(row.id)).totals.turns > 0
         self.states = States(state_of(turn=False, queued=False, paused=session.paused), ended=ended)
         self.chat = Chat(store, row.id, LogName.CHAT, self.states)
         self.chat_raw = Chat(store, row.id, LogName.CHAT_RAW, self.states)

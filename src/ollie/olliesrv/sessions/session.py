@@ -212,7 +212,7 @@ class Session(Entity[SessionRow]):
         words = await agent.runner.last_words()
         by = self.find_agent(agent.row.parent)
         if by is not None and words:
-            await by.runner.engine()  # the chat goes on behind what is written
+            await by.runner.turns()  # the chat goes on behind what is written
             subagents.tell(by, agent, words)
         with contextlib.suppress(StoreError):  # then it is done later
             await agent.kill(by=None)

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ninep.errors import PERMISSION_DENIED
 from ollie.engine import own
 from ollie.engine.records import Reason
 from ollie.olliesrv.errors import RefusedError
@@ -177,7 +178,7 @@ def _why(ended: "TurnEnded") -> str:
 
 def _remedy(error: str) -> str:
     """What a model can do about a sub-agent that may not be made."""
-    if error == "permission denied":
+    if error == PERMISSION_DENIED:
         return "; its directory, tools and sandbox must lie within yours"
     return "; do the task yourself" if "max_depth" in error else ""
 

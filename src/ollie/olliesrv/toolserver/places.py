@@ -39,7 +39,7 @@ class Settings:
 
 
 def socket_path(directory: str, session: str) -> str:
-    """The socket of a session's tool server; short, as a socket's path has at most 107 bytes, and all are of one length."""
+    """The socket of a session's tool server. A socket's path has at most 107 bytes; all of these are equally long."""
     return f"{directory}/toolsrv.{session[-12:]:0>12}"
 
 

@@ -11,9 +11,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ninep._session import OpenFile
 from ninep.errors import NinepError
-from ninep.tree import Entry, Place
+from ninep.tree import Entry, OpenFile, Place
 from ollie.olliesrv.toolserver.toolserver import ToolServer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ollie.engine.events import Spent
 from ollie.engine.limits import exceeded
 from ollie.engine.turn import State
 from ollie.olliesrv.settings.outfit import Outfit
-from ollie.olliesrv.turns import stats
+from ollie.olliesrv.turns.counts import Counts
 from ollie.olliesrv.turns.driver import Turns
 from ollie.store.interface import Seq, Store
 
@@ -25,7 +25,7 @@ class Account:
     Args:
         outfit: gives what the agent works with now.
         store: where the counts are kept.
-        engine: gives the turns of the agent, None before there were any.
+        turns: gives the turns of the agent, None before there were any.
         find: gives the account of the agent of an id, None when it is not there.
     """
 
@@ -33,14 +33,14 @@ class Account:
         self,
         outfit: Callable[[], Outfit],
         store: Store,
-        engine: Callable[[], Turns | None],
+        turns: Callable[[], Turns | None],
         find: "Callable[[str], Account | None]",
     ) -> None:
         self._agent = outfit().row.id
-        self.counts = stats.decode(store.stats(self._agent))
+        self.counts = Counts.decode(store.stats(self._agent))
         self._outfit = outfit
         self._store = store
-        self._engine = engine
+        self._turns = turns
         self._find = find
 
     def take(self, state: State, *, chat_offset: int | None = None) -> Seq | None:
@@ -52,7 +52,7 @@ class Account:
 
     def charge(self, cost_usd: float) -> None:
         """An agent that this one made has cost so much."""
-        turns = self._engine()
+        turns = self._turns()
         if turns is not None:
             turns.feed(Spent(cost_usd))
             self.take(turns.state)
@@ -75,9 +75,9 @@ class Account:
 
     def stored(self) -> Seq:
         """Store the counts as they are."""
-        return self._store.put_stats(self._agent, stats.encode(self.counts))
+        return self._store.put_stats(self._agent, self.counts.encode())
 
-    def _put(self, counts: stats.Counts) -> Seq:
+    def _put(self, counts: Counts) -> Seq:
         cost_usd = counts.totals.cost_usd - self.counts.totals.cost_usd
         self.counts = counts
         if cost_usd and (maker := self._maker()) is not None:

@@ -179,7 +179,7 @@ class Runner:
         if self._stop_note:
             self._fetching.cancel()
         try:
-            turns = await patiently(self.engine, self._in_trouble)
+            turns = await patiently(self.turns, self._in_trouble)
             await asyncio.wait({self._fetching})
             self._problem = _problem(self._fetching)
         finally:
@@ -220,8 +220,8 @@ class Runner:
             (connection.hold if running else connection.release)()
         self._announce(state)
 
-    async def engine(self) -> Turns:
-        """Its engine; made when it is first needed, with the history as it is stored."""
+    async def turns(self) -> Turns:
+        """Its turns; made when they are first needed, with the history as it is stored."""
         async with self._loading:
             if self._turns is None:
                 past = await self._past()
@@ -342,7 +342,7 @@ class Runner:
 
     async def clear(self) -> bool:
         """Forget the history; False when a turn runs."""
-        turns = await self.engine()
+        turns = await self.turns()
         if self.busy:
             return False
         turns.feed(ev.Clear())

@@ -173,9 +173,9 @@ async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, plac
     assert await content(session, "agent/idx") == f"{agent.id}\ta\tidle\tdefault\treplay\tm\t{work}\n"
     aliases = f"{session.id}\tsession/myproj\n{agent.id}\tsession/myproj/agent/a\n"
     assert await content(ollie, "aliases") == aliases
-    assert ollie.agent(agent.id) is agent
-    assert ollie.agent(session.id) is None
-    assert ollie.agent("a") is None
+    assert ollie.sessions.agent(agent.id) is agent
+    assert ollie.sessions.agent(session.id) is None
+    assert ollie.sessions.agent("a") is None
 
 
 async def test_the_environment_names_the_session(session: Session, place: Path) -> None:

@@ -20,12 +20,11 @@ class Counts(msgspec.Struct, frozen=True):
     turn_chat_offset: int = 0
     completed: tuple[str, ...] = ()
 
+    @classmethod
+    def decode(cls, data: bytes) -> "Counts":
+        """The counts as they were stored; none when nothing was."""
+        return msgspec.json.decode(data, type=cls) if data else cls()
 
-def decode(data: bytes) -> Counts:
-    """The counts as they were stored; none when nothing was."""
-    return msgspec.json.decode(data, type=Counts) if data else Counts()
-
-
-def encode(counts: Counts) -> bytes:
-    """The counts as they are stored."""
-    return msgspec.json.encode(counts)
+    def encode(self) -> bytes:
+        """The counts as they are stored."""
+        return msgspec.json.encode(self)

@@ -229,6 +229,25 @@ class Client:
         except BaseException:
             self.forget(fid)
             raise
+        return self._file(fid, frame)
+
+    async def create(self, path: str, perm: int = 0o666, mode: int = ORDWR, start: int = ROOT) -> File:
+        """Make a file and open it; with DMDIR in `perm` a directory, opened by OREAD. The server may allow less.
+
+        Raises:
+            NinepError: `file already exists`, `permission denied` where nothing can be made, …
+        """
+        parent, _, name = path.strip("/").rpartition("/")
+        fid = await self.walk(parent, start)
+        try:
+            frame = await self.calls.call(_wire.RCREATE, _wire.pack_tcreate, fid, name, perm, mode)
+        except BaseException:
+            self.forget(fid)
+            raise
+        return self._file(fid, frame)
+
+    def _file(self, fid: int, frame: bytes) -> File:
+        """What Ropen or Rcreate says."""
         _, iounit = _wire.parse_opened(frame, 0, len(frame))
         most = self.calls.msize - _wire.IO_HEADER_BYTES
         return File(self, fid, min(iounit, most) or most)

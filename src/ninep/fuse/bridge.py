@@ -19,8 +19,9 @@ from ninep.fuse.callers import Judge
 from ninep.fuse.device import Device, Request
 from ninep.fuse.enames import errno_of
 from ninep.fuse.nodes import Nodes
+from ninep.fuse.opcodes import Opcode
 from ninep.fuse.operations import Operations
-from ninep.fuse.protocol import InitOut, Opcode
+from ninep.fuse.protocol import InitOut
 
 if TYPE_CHECKING:
     from ninep.fuse.link import Link
@@ -34,13 +35,15 @@ _WANTED = (
     | protocol.PARALLEL_DIROPS
     | protocol.MAX_PAGES
 )
-_MAKING = {Opcode.MKNOD, Opcode.MKDIR, Opcode.SYMLINK, Opcode.LINK, Opcode.CREATE, Opcode.TMPFILE}
 _NAMING = {  # not GETATTR, which fstat(2) of a descriptor that was handed on needs as well
     Opcode.LOOKUP,
     Opcode.SETATTR,
     Opcode.ACCESS,
     Opcode.OPEN,
     Opcode.OPENDIR,
+    Opcode.CREATE,
+    Opcode.MKNOD,
+    Opcode.MKDIR,
     Opcode.UNLINK,
     Opcode.RMDIR,
     Opcode.RENAME,
@@ -50,7 +53,9 @@ _UNANSWERED = {Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT}
 _REFUSED: dict[int, int] = {
     Opcode.IOCTL: errno.ENOTTY,
     Opcode.READLINK: errno.EINVAL,
-    **dict.fromkeys(_MAKING, errno.EPERM),
+    Opcode.SYMLINK: errno.EPERM,
+    Opcode.LINK: errno.EPERM,
+    Opcode.TMPFILE: errno.EOPNOTSUPP,
 }
 
 

@@ -23,6 +23,14 @@ _O_ACCMODE = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 _MODES = {os.O_RDONLY: _wire.OREAD, os.O_WRONLY: _wire.OWRITE, os.O_RDWR: _wire.ORDWR}
 
 
+def mode_of(flags: int) -> int:
+    """The mode of Topen for flags of open(2), without what they truncate; OSError where they say nothing."""
+    mode = _MODES.get(flags & _O_ACCMODE)
+    if mode is None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    return mode
+
+
 class FileHandle:
     """An open file.
 
@@ -35,13 +43,10 @@ class FileHandle:
     """
 
     def __init__(self, nodes: Nodes, node: Node, flags: int, opener: int | None) -> None:
-        mode = _MODES.get(flags & _O_ACCMODE)
-        if mode is None:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._mode = mode_of(flags)
         self.node = node
-        self.readable = mode != _wire.OWRITE
-        self.writable = mode != _wire.OREAD
-        self._mode = mode
+        self.readable = self._mode != _wire.OWRITE
+        self.writable = self._mode != _wire.OREAD
         self._truncate = bool(flags & os.O_TRUNC)
         self._append = bool(flags & os.O_APPEND)
         self._opener = opener
@@ -55,8 +60,12 @@ class FileHandle:
     async def open(self) -> None:
         """Topen, on a clone of the node's fid."""
         mode = self._mode | (_wire.OTRUNC if self._truncate else 0)
-        async with self._nodes.at(self.node) as (self._client, fid):
-            self._file = await self._client.open("", mode, fid)
+        async with self._nodes.at(self.node) as (client, fid):
+            self.opened(client, await client.open("", mode, fid))
+
+    def opened(self, client: Client, file: File) -> None:
+        """This is the file; from now on the handle has to be closed or discarded."""
+        self._client, self._file = client, file
         if self.writable:
             self.node.writers += 1
 

@@ -17,9 +17,11 @@ from ninep.errors import ConnectionLostError, NinepError
 from ninep.fuse import protocol
 from ninep.fuse.callers import process_of
 from ninep.fuse.device import Request
-from ninep.fuse.handles import DirHandle, FileHandle, ino_of
+from ninep.fuse.enames import errno_of
+from ninep.fuse.handles import DirHandle, FileHandle, ino_of, mode_of
 from ninep.fuse.nodes import Node, Nodes, Spot
-from ninep.fuse.protocol import Attr, AttrOut, EntryOut, Opcode, OpenOut, StatfsOut, WriteOut
+from ninep.fuse.opcodes import Opcode
+from ninep.fuse.protocol import Attr, AttrOut, EntryOut, OpenOut, StatfsOut, WriteOut
 from ninep.messages import Stat
 
 # How long what a lookup finds is good for. The kernel rounds up to a tick, some milliseconds: enough for the stat(2)
@@ -69,6 +71,9 @@ class Operations:
             Opcode.RMDIR: self.remove,
             Opcode.RENAME: self.rename,
             Opcode.RENAME2: self.rename2,
+            Opcode.CREATE: self.create,
+            Opcode.MKNOD: self.mknod,
+            Opcode.MKDIR: self.mkdir,
             Opcode.OPEN: self.open,
             Opcode.READ: self.read,
             Opcode.WRITE: self.write,
@@ -85,7 +90,9 @@ class Operations:
     async def lookup(self, request: Request) -> Answer:
         """A name in a directory."""
         (name,) = protocol.parse_names(request.body, 0, 1)
-        parent = self.nodes.get(request.nodeid)
+        return (await self._look_up(self.nodes.get(request.nodeid), name))[1]
+
+    async def _look_up(self, parent: Node, name: str) -> tuple[Node, Answer]:
         async with self.nodes.at(parent) as (client, start):
             fid = await client.walk(name, start)
         try:
@@ -95,7 +102,7 @@ class Operations:
             raise
         node = self.nodes.enter(parent, name, Spot(client, fid), stat)
         entry = protocol.ENTRY_OUT.pack(EntryOut(node.nodeid, 0, 0, 0, _FRESH_NS, _FRESH_NS))
-        return Answer(entry + self._attr(stat), partial(self.nodes.forget, node.nodeid, 1))
+        return node, Answer(entry + self._attr(stat), partial(self.nodes.forget, node.nodeid, 1))
 
     async def getattr(self, request: Request) -> Answer:
         """Mode, length and times."""
@@ -157,6 +164,26 @@ class Operations:
         """A file system without blocks, as `/proc` is. The server is not asked, so that `df` works without it."""
         return Answer(protocol.STATFS_OUT.pack(StatfsOut(0, 0, 0, 0, 0, _BLOCK_BYTES, _NAME_BYTES, _BLOCK_BYTES)))
 
+    async def mkdir(self, request: Request) -> Answer:
+        """Make a directory."""
+        mode, _ = protocol.MKDIR_IN.parse(request.body)
+        (name,) = protocol.parse_names(request.body, protocol.MKDIR_IN.size, 1)
+        return await self._make(request, name, _wire.DMDIR | (mode & 0o777))
+
+    async def mknod(self, request: Request) -> Answer:
+        """Make a file and leave it closed; 9P has no pipes, sockets and devices to make."""
+        mode, _, _ = protocol.MKNOD_IN.parse(request.body)
+        if modes.S_IFMT(mode) not in {0, modes.S_IFREG}:
+            raise _refusal(errno.EPERM)
+        (name,) = protocol.parse_names(request.body, protocol.MKNOD_IN.size, 1)
+        return await self._make(request, name, mode & 0o777)
+
+    async def _make(self, request: Request, name: str, perm: int) -> Answer:
+        parent = self.nodes.get(request.nodeid)
+        async with self.nodes.at(parent) as (client, start):
+            (await client.create(name, perm, _wire.OREAD, start)).discard()
+        return (await self._look_up(parent, name))[1]
+
     async def remove(self, request: Request) -> Answer:
         """Remove a file or a directory, by its name."""
         (name,) = protocol.parse_names(request.body, 0, 1)
@@ -196,17 +223,55 @@ class Operations:
     async def open(self, request: Request) -> Answer:
         """Open a file that exists."""
         flags, _ = protocol.OPEN_IN.parse(request.body)
-        opener = process_of(request.caller.pid) if flags & os.O_WRONLY else None
-        handle = FileHandle(self.nodes, self.nodes.get(request.nodeid), flags, opener)
+        return await self._open(request, self.nodes.get(request.nodeid), flags)
+
+    async def _open(self, request: Request, node: Node, flags: int) -> Answer:
+        handle = self._handle(request, node, flags)
         await handle.open()
-        how = protocol.FOPEN_DIRECT_IO | protocol.FOPEN_PARALLEL_DIRECT_WRITES
-        return self._opened(handle, how | (protocol.FOPEN_NOFLUSH if handle.readable else 0))
+        return self._opened_file(handle)
+
+    def _handle(self, request: Request, node: Node, flags: int) -> FileHandle:
+        opener = process_of(request.caller.pid) if flags & os.O_WRONLY else None
+        return FileHandle(self.nodes, node, flags, opener)
+
+    async def create(self, request: Request) -> Answer:
+        """Make a file and open it. One that somebody else made meanwhile is opened, unless O_EXCL forbids it."""
+        flags, mode, _, _ = protocol.CREATE_IN.parse(request.body)
+        (name,) = protocol.parse_names(request.body, protocol.CREATE_IN.size, 1)
+        parent = self.nodes.get(request.nodeid)
+        try:
+            async with self.nodes.at(parent) as (client, start):
+                file = await client.create(name, mode & 0o777, mode_of(flags), start)
+        except NinepError as error:
+            if flags & os.O_EXCL or errno_of(str(error)) != errno.EEXIST:
+                raise
+            return await self._open_made(request, parent, name, flags)
+        try:
+            node, entry = await self._look_up(parent, name)
+        except BaseException:
+            file.discard()
+            raise
+        handle = self._handle(request, node, flags)
+        handle.opened(client, file)
+        return _both(entry, self._opened_file(handle))
+
+    async def _open_made(self, request: Request, parent: Node, name: str, flags: int) -> Answer:
+        node, entry = await self._look_up(parent, name)
+        try:
+            return _both(entry, await self._open(request, node, flags))
+        except BaseException:
+            self.nodes.forget(node.nodeid, 1)
+            raise
 
     async def opendir(self, request: Request) -> Answer:
         """Open a directory."""
         handle = DirHandle(self.nodes, self.nodes.get(request.nodeid))
         await handle.open()
         return self._opened(handle, 0)
+
+    def _opened_file(self, handle: FileHandle) -> Answer:
+        how = protocol.FOPEN_DIRECT_IO | protocol.FOPEN_PARALLEL_DIRECT_WRITES
+        return self._opened(handle, how | (protocol.FOPEN_NOFLUSH if handle.readable else 0))
 
     def _opened(self, handle: FileHandle | DirHandle, how: int) -> Answer:
         number = self._next_handle
@@ -275,6 +340,17 @@ class Operations:
         if not isinstance(handle, FileHandle):
             raise _refusal(errno.EBADF)
         return handle
+
+
+def _both(entry: Answer, opened: Answer) -> Answer:
+    """One reply for a lookup and an open."""
+
+    def undo() -> None:
+        for part in (opened, entry):
+            if part.undo is not None:
+                part.undo()
+
+    return Answer(entry.data + opened.data, undo)
 
 
 def _change(wanted: protocol.SetattrIn, *, is_dir: bool) -> Stat | None:

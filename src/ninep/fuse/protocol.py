@@ -7,7 +7,6 @@ the kernel's `include/uapi/linux/fuse.h`, version 7.38, and each layout is check
 Reserved fields are padding here: written as zeros, and not looked at.
 """
 
-from enum import IntEnum
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -21,42 +20,6 @@ MIN_READ_BUFFER = 8192
 
 class MalformedError(ValueError):
     """A message that is shorter than it says, or than its opcode wants."""
-
-
-class Opcode(IntEnum):
-    """What is asked."""
-
-    LOOKUP = 1
-    FORGET = 2
-    GETATTR = 3
-    SETATTR = 4
-    READLINK = 5
-    SYMLINK = 6
-    MKNOD = 8
-    MKDIR = 9
-    UNLINK = 10
-    RMDIR = 11
-    RENAME = 12
-    LINK = 13
-    OPEN = 14
-    READ = 15
-    WRITE = 16
-    STATFS = 17
-    RELEASE = 18
-    FSYNC = 20
-    FLUSH = 25
-    INIT = 26
-    OPENDIR = 27
-    READDIR = 28
-    RELEASEDIR = 29
-    ACCESS = 34
-    CREATE = 35
-    INTERRUPT = 36
-    DESTROY = 38
-    IOCTL = 39
-    BATCH_FORGET = 42
-    RENAME2 = 45
-    TMPFILE = 51
 
 
 # Flags of INIT
@@ -212,6 +175,30 @@ class OpenIn(NamedTuple):
     open_flags: int
 
 
+class CreateIn(NamedTuple):
+    """fuse_create_in; the name follows. `flags` are those of open(2), `mode` is without what the umask takes away."""
+
+    flags: int
+    mode: int
+    umask: int
+    open_flags: int
+
+
+class MknodIn(NamedTuple):
+    """fuse_mknod_in; the name follows. `mode` has the type, and is without what the umask takes away."""
+
+    mode: int
+    rdev: int
+    umask: int
+
+
+class MkdirIn(NamedTuple):
+    """fuse_mkdir_in; the name follows. `mode` as in MknodIn."""
+
+    mode: int
+    umask: int
+
+
 class OpenOut(NamedTuple):
     """fuse_open_out."""
 
@@ -357,6 +344,9 @@ FORGET_IN = Layout(ForgetIn, "Q", 8)
 BATCH_FORGET_IN = Layout(BatchForgetIn, "I4x", 8)
 FORGET_ONE = Layout(ForgetOne, "QQ", 16)
 OPEN_IN = Layout(OpenIn, "II", 8)
+CREATE_IN = Layout(CreateIn, "IIII", 16)
+MKNOD_IN = Layout(MknodIn, "III4x", 16)
+MKDIR_IN = Layout(MkdirIn, "II", 8)
 OPEN_OUT = Layout(OpenOut, "QI4x", 16)
 READ_IN = Layout(ReadIn, "QQIIQI4x", 40)
 WRITE_IN = Layout(WriteIn, "QQIIQI4x", 40)

@@ -5,6 +5,7 @@
     script.py        conversations as text files
     direct.py        a session without a loop
     sample.py        a tree with a file of each kind, moved by hand
+    plain.py         a tree of plain files, which clients make and remove
     conformance.py   what every 9P2000 server has to do, whatever its tree
 
 `python -m ninep.testing` runs the last of these and scripts against a server at an address.
@@ -16,6 +17,7 @@ from ninep.testing.conformance import Check, conformance
 from ninep.testing.direct import DirectDriver
 from ninep.testing.line import Line
 from ninep.testing.pair import connected, line_to
+from ninep.testing.plain import PlainServer
 from ninep.testing.sample import Sample, Thing, sample_server, sample_tree
 from ninep.testing.script import ScriptError, run_script
 
@@ -23,6 +25,7 @@ __all__ = [
     "Check",
     "DirectDriver",
     "Line",
+    "PlainServer",
     "Sample",
     "ScriptError",
     "Thing",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ninep.server import Server
+from ninep.testing import PlainServer
 
 sys.path.append(str(Path(__file__).parent))  # for `kernel` and `mountns`, beside this file
 
@@ -30,6 +31,16 @@ async def address(server: Server, tmp_path: Path) -> str:
 async def served(address: str, judge: Judgement) -> AsyncIterator[Served]:
     async with serving(address, judge) as served:
         yield served
+
+
+@pytest.fixture
+async def plain(tmp_path: Path) -> AsyncIterator[PlainServer]:
+    """A server of plain files, listening at `plain` in the test's directory."""
+    server = PlainServer()
+    await server.listen(f"unix!{tmp_path}/plain")
+    yield server
+    await server.close()
+    assert server.statistics().outstanding == 0
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from ninep.fuse import protocol
 from ninep.fuse.bridge import Bridge
 from ninep.fuse.callers import Caller
 from ninep.fuse.link import Link
-from ninep.fuse.protocol import InHeader, InitIn, InitOut, InterruptIn, Opcode, OpenIn, OpenOut, ReadIn, ReleaseIn
+from ninep.fuse.opcodes import Opcode
+from ninep.fuse.protocol import InHeader, InitIn, InitOut, InterruptIn, OpenIn, OpenOut, ReadIn, ReleaseIn
 
 OWNER = (1000, 1001)
 MAX_WRITE = 8168

@@ -9,7 +9,7 @@ import pytest
 from kernel import MAX_WRITE, OWNER, Judgement, Kernel, Served, serving
 
 from ninep.fuse import protocol
-from ninep.fuse.protocol import Opcode
+from ninep.fuse.opcodes import Opcode
 from ninep.server import Server
 from ninep.testing import Sample, sample_server
 
@@ -81,8 +81,8 @@ async def test_names_that_are_no_text(served: Served) -> None:
 @pytest.mark.parametrize(
     ("opcode", "number"),
     [
-        (Opcode.MKDIR, errno.EPERM),
-        (Opcode.CREATE, errno.EPERM),
+        (Opcode.LINK, errno.EPERM),
+        (Opcode.TMPFILE, errno.EOPNOTSUPP),
         (Opcode.SYMLINK, errno.EPERM),
         (Opcode.READLINK, errno.EINVAL),
         (Opcode.IOCTL, errno.ENOTTY),

@@ -12,7 +12,7 @@ from kernel import Served, serving
 
 from ninep import _wire
 from ninep.fuse import protocol
-from ninep.fuse.protocol import Opcode
+from ninep.fuse.opcodes import Opcode
 from ninep.server import Server
 from ninep.testing import Sample
 

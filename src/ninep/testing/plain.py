@@ -1,0 +1,208 @@
+"""A tree of plain files and directories in memory, which clients make, write, rename and remove.
+
+Whoever attaches owns everything, so that the first three permission bits count.
+"""
+
+import itertools
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Any
+
+from ninep import _wire, errors
+from ninep._session import AfidConversation, OpenFile, Place, Walked, check_name
+from ninep.errors import NinepError
+from ninep.messages import Qid, Stat
+from ninep.server import Conn, Server
+from ninep.tree import Peer, Role, Tree
+
+_OWNER = "owner"
+_READ, _WRITE = 0o400, 0o200
+_WANT = {_wire.OREAD: _READ, _wire.OWRITE: _WRITE, _wire.ORDWR: _READ | _WRITE, _wire.OEXEC: 0o100}
+
+
+class Plain:
+    """A file, or a directory where `mode` has DMDIR.
+
+    Attributes:
+        name, mode: as in its directory entry.
+        data: of a file.
+        entries: of a directory, by name.
+        gone: whether it was removed.
+    """
+
+    def __init__(self, name: str, mode: int, parent: "Plain | None", numbers: Iterator[int]) -> None:
+        self.name = name
+        self.mode = mode
+        self.data = b""
+        self.entries: dict[str, Plain] = {}
+        self.gone = False
+        self.parent = parent or self
+        self._numbers = numbers
+        self._number = next(numbers)
+        self._version = 0
+        self._mtime = int(time.time())
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether it has entries."""
+        return bool(self.mode & _wire.DMDIR)
+
+    def qid(self) -> bytes:
+        """Its 13 bytes."""
+        return self._qid().pack()
+
+    def _qid(self) -> Qid:
+        return Qid(_wire.QTDIR if self.is_dir else _wire.QTFILE, self._version, self._number)
+
+    def path(self) -> str:
+        """For people."""
+        above = self.parent.path() if self.parent is not self else ""
+        return f"{above}/{self.name}".lstrip("/") or "/"
+
+    def walk(self, names: Sequence[str]) -> Walked:
+        """Name by name."""
+        at = self
+        qids: list[bytes] = []
+        for name in names:
+            try:
+                at = at.step(name)
+            except NinepError:
+                if not qids:
+                    raise
+                break
+            qids.append(at.qid())
+        return at, qids
+
+    def step(self, name: str) -> "Plain":
+        """The entry with this name."""
+        self.check()
+        check_name(name)
+        if not self.is_dir:
+            raise NinepError(errors.NOT_DIRECTORY)
+        if name == "..":
+            return self.parent
+        if name not in self.entries:
+            raise NinepError(errors.NOT_FOUND)
+        return self.entries[name]
+
+    def check(self, want: int = 0) -> None:
+        """Refuse what is gone, and what the permission bits do not allow."""
+        if self.gone:
+            raise NinepError(errors.NOT_FOUND)
+        if want & ~self.mode:
+            raise NinepError(errors.PERMISSION_DENIED)
+
+    def open(self, mode: int, _iounit: int) -> OpenFile:
+        """Truncate it if wanted, and give its content."""
+        truncate = bool(mode & _wire.OTRUNC)
+        self.check(_WANT[mode & 3] | (_WRITE if truncate else 0))
+        if self.is_dir and mode != _wire.OREAD:
+            raise NinepError(errors.IS_DIRECTORY)
+        if truncate:
+            self.change(b"")
+        return _OpenPlain(self)
+
+    async def create(self, name: str, perm: int, mode: int, iounit: int) -> tuple[Place, OpenFile]:
+        """A new entry, open."""
+        self.check(_WRITE)
+        if name == ".." or name in self.entries:
+            raise NinepError(errors.NAME_EXISTS)
+        made = self.entries[name] = Plain(name, perm, self, self._numbers)
+        return made, _OpenPlain(made)
+
+    def change(self, data: bytes) -> None:
+        """Other content."""
+        self.data = data
+        self._version += 1
+
+    def stat(self) -> bytes:
+        """The directory entry."""
+        self.check()
+        times = (self._mtime, self._mtime)
+        return Stat(
+            0, 0, self._qid(), self.mode, *times, len(self.data), self.name or "/", _OWNER, _OWNER, _OWNER
+        ).pack()
+
+    def wstat(self, record: bytes) -> None:
+        """Another length, name, mode or time."""
+        self.check()
+        wanted, nothing = Stat.parse(record), Stat()
+        if wanted.name and wanted.name != self.name:
+            self._rename(wanted.name)
+        if wanted.length != nothing.length:
+            self.change(self.data[: wanted.length].ljust(wanted.length, b"\0"))
+        if wanted.mode != nothing.mode:
+            self.mode = wanted.mode
+        if wanted.mtime != nothing.mtime:
+            self._mtime = wanted.mtime
+
+    def _rename(self, name: str) -> None:
+        check_name(name)
+        self.parent.check(_WRITE)
+        if name == ".." or name in self.parent.entries:
+            raise NinepError(errors.NAME_EXISTS)
+        del self.parent.entries[self.name]
+        self.name = name
+        self.parent.entries[name] = self
+
+    def remove(self) -> Awaitable[None] | None:
+        """It is gone."""
+        self.check()
+        self.parent.check(_WRITE)
+        if self.entries:
+            raise NinepError("directory is not empty")
+        if self.parent is self:
+            raise NinepError(errors.PERMISSION_DENIED)
+        del self.parent.entries[self.name]
+        self.gone = True
+        return None
+
+
+class _OpenPlain(OpenFile):
+    """What is read: the content, or the entries as they were when they were last read from the start."""
+
+    __slots__ = ("_listing", "_plain")
+
+    def __init__(self, plain: Plain) -> None:
+        super().__init__()
+        self._plain = plain
+        self._listing: dict[int, bytes] = {}  # records by the offset they begin at
+
+    def read(self, offset: int, count: int) -> bytes:
+        """A piece, whole records of a directory."""
+        if not self._plain.is_dir:
+            return self._plain.data[offset : offset + count]
+        if offset == 0:
+            records = [entry.stat() for entry in self._plain.entries.values()]
+            starts = itertools.accumulate(map(len, records), initial=0)
+            self._listing = dict(zip(starts, records, strict=False))
+        piece = b""
+        while (record := self._listing.get(offset + len(piece))) is not None and len(piece) + len(record) <= count:
+            piece += record
+        return piece
+
+    def write(self, offset: int, data: bytes) -> int:
+        """Replace and extend."""
+        old = self._plain.data.ljust(offset, b"\0")
+        self._plain.change(old[:offset] + data + old[offset + len(data) :])
+        return len(data)
+
+
+class PlainServer(Server):
+    """Serves such a tree.
+
+    Attributes:
+        top: its root.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(Tree((), None), _admit, **options)
+        self.top = Plain("", _wire.DMDIR | 0o755, None, itertools.count(1))
+
+    async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None) -> Place:
+        """The root, for everybody."""
+        return self.top
+
+
+async def _admit(_conn: Conn, uname: str, aname: str, _auth: AfidConversation | None) -> Peer:
+    return Peer(uname, aname, Role.USER)

@@ -71,7 +71,7 @@ class Options:
     no_auth: bool
     idle_timeout_s: float | None
     secret: bytes | None
-    bypass_timeout_s: float = Settings.bypass_timeout_s
+    bypass_timeout_s: float
     olliesrv: dial.Unix | None = None
 
 
@@ -131,9 +131,9 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
             options.cwd,
             tmpdir.path,
             config_dir,
+            options.bypass_timeout_s,
             options.yolo,
             olliesrv=options.olliesrv,
-            bypass_timeout_s=options.bypass_timeout_s,
         )
         found = probe()
         _tell(options, report(found, policy))

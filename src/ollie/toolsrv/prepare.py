@@ -42,25 +42,25 @@ class Settings:
         cwd: Where a call runs that names no directory.
         tmpdir: The session's directory for temporary files.
         config_dir: Where the user's policies are.
+        bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
         yolo: Run tools without a sandbox.
         timeout_s: For a tool that names no time limit of its own.
         timeout_max_s: The longest that a call may ask for.
         grace_s: From SIGTERM to SIGKILL.
         output_bytes: How much of a run's output is kept.
         olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
-        bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
     """
 
     cwd: Path
     tmpdir: Path
     config_dir: Path
+    bypass_timeout_s: float
     yolo: bool = False
     timeout_s: float = 120
     timeout_max_s: float = 3600
     grace_s: float = 0.5
     output_bytes: int = 16 * 1024 * 1024
     olliesrv: Unix | None = None
-    bypass_timeout_s: float = 300
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,7 @@ def checked(url: str) -> str:
     """
     from urllib.parse import quote, urlsplit  # noqa: PLC0415  as above
 
+    files.encoded("url", url)
     try:
         parts = urlsplit(url.strip())
         host, _, named = parts.hostname, parts.port, parts.username is not None

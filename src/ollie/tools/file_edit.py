@@ -5,6 +5,7 @@ import sys
 from ollie.tools import files, program
 from ollie.tools.program import Arguments, ToolError
 
+LIMIT_BYTES = 64 * 1024 * 1024
 _PLACES_SHOWN = 10
 _LINES_COMPARED = 5000
 _SHOWN_CHARACTERS = 200
@@ -27,7 +28,9 @@ def edit(arguments: Arguments) -> str:
         raise ToolError(f"old is empty; to add to the file use file_write with append, or: echo TEXT >> {path}")
     if old == new:
         raise ToolError("old and new are the same")
-    files.status(path)
+    size = files.status(path).st_size
+    if size > LIMIT_BYTES:
+        raise ToolError(f"{path}: has {size} bytes, more than {LIMIT_BYTES}; change it with sed in the shell")
     with open(path, "rb") as file:
         data = file.read()
     old, new = _with_line_ends(data, old, new)
@@ -37,6 +40,8 @@ def edit(arguments: Arguments) -> str:
         raise ToolError(f"{path}: old does not occur in it{_nearest(data, old)}")
     if len(lines) > 1 and not arguments.get("replace_all", False):
         raise ToolError(f"{path}: old occurs {len(lines)} times, on {where}; give more of the text, or set replace_all")
+    if len(lines) == 1 and not arguments.get("replace_all", False) and data.find(old, data.find(old) + 1) >= 0:
+        raise ToolError(f"{path}: old occurs twice, overlapping, on {where}; give more of the text, or set replace_all")
     files.replace(path, data.replace(old, new))
     return f"replaced {len(lines)} occurrence{'s' if len(lines) > 1 else ''} in {path}, on {where}\n"
 

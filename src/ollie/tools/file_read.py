@@ -9,6 +9,8 @@ from ollie.tools.program import Arguments, ToolError
 
 # Below what a result may have, so that this tool says what is missing and nothing else cuts it.
 LIMIT_BYTES = 30 * 1024
+COUNTED_BYTES = 256 * 1024 * 1024
+"""So much of a file is read to count the lines behind those that are shown."""
 
 
 def main() -> int:
@@ -47,10 +49,11 @@ class _Window:
         self._room = LIMIT_BYTES
         self._last = first - 1  # the last line that was kept
         self._cut = 0  # bytes missing at its end
+        self._more = ""  # when not all lines were counted
 
     def read(self, file: BufferedReader) -> None:
-        """Go over the whole file; a line that is longer than all the room comes in pieces."""
-        begins = True
+        """Go over the file; a line that is longer than all the room comes in pieces."""
+        begins, seen = True, 0
         while piece := file.readline(LIMIT_BYTES):
             if begins:
                 self.lines += 1
@@ -58,6 +61,10 @@ class _Window:
             elif self._last == self.lines:
                 self._cut += len(piece)
             begins = piece.endswith(b"\n")
+            seen += len(piece)
+            if begins and seen > COUNTED_BYTES and self.lines > max(self._last, self._first):
+                self._more = "more than "
+                return
 
     def _take(self, piece: bytes) -> None:
         """Keep a line, or the first piece of one, when it is asked for, fits, and none before it was left out."""
@@ -76,7 +83,7 @@ class _Window:
             notes.append(f"line {self._last} is too long: {self._cut} more bytes of it are not shown")
         if self._first > 1 or self._last < self.lines:
             left = f"; go on with offset {self._last + 1}" if self._last < self.lines else ""
-            notes.append(f"lines {self._first}-{self._last} of {self.lines}{left}")
+            notes.append(f"lines {self._first}-{self._last} of {self._more}{self.lines}{left}")
         if "\ufffd" in text and "\ufffd".encode() not in data:
             notes.append("not UTF-8: \ufffd stands for what is not")
         if notes and not text.endswith("\n"):

@@ -9,6 +9,7 @@ from ollie.tools.program import ToolError
 
 _NUL_WITHIN_BYTES = 8192
 _NAMES_LOOKED_AT = 1000
+_ACL = "system.posix_acl_access"
 
 
 def located(path: str) -> str:
@@ -44,11 +45,14 @@ def status(path: str) -> os.stat_result:
     """The status of a regular file.
 
     Raises:
-        ToolError: `…: no such file`, with the nearest name there is; `…: is a directory`; `…: not a regular file`.
+        ToolError: `…: no such file`, with the nearest name there is; `…: is a link to …, which does not
+            exist`; `…: is a directory`; `…: not a regular file`.
     """
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(path):
+            raise ToolError(f"{path}: is a link to {os.readlink(path)}, which does not exist") from None
         raise ToolError(f"{path}: no such file{_nearest(path)}") from None
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{path}: is a directory; list it with glob")
@@ -76,35 +80,50 @@ def returned(text: bytes) -> bytes:
 def replace(path: str, data: bytes) -> None:
     """Make `data` the content of a file in one step: whoever reads it sees the old or the new, never a part.
 
-    A symbolic link stays, and the file that it leads to is replaced. Mode and owner stay. Where no second file can be
-    made beside it, or it has other names (hard links) that must go on naming it, it is written in place.
+    A symbolic link stays, and the file that it leads to is replaced. Mode, owner and attributes stay. Where no second
+    file can be made beside it or given to its owner, or it has other names (hard links) that must go on naming it, it
+    is written in place.
+
+    Raises:
+        ToolError: the file is read-only, which being replaced would ignore.
     """
     path = os.path.realpath(path)
     try:
         old = os.stat(path)
     except FileNotFoundError:
         old = None
-    if old is not None and old.st_nlink > 1:
-        _write_in_place(path, data)
-        return
+    if old is not None and not os.access(path, os.W_OK):
+        raise ToolError(f"{path}: is read-only; to change it all the same make it writable first: chmod u+w")
+    if old is None or old.st_nlink == 1:
+        try:
+            if _replaced(path, data, old):
+                return
+        except PermissionError:
+            if old is None:
+                raise
+    _write_in_place(path, data)
+
+
+def _replaced(path: str, data: bytes, old: os.stat_result | None) -> bool:
+    """Put a new file in the place of one; False when it cannot be given to the owner of the old one."""
     try:
         descriptor, beside = _create_beside(path)
     except OSError as error:
-        if old is None:
-            raise OSError(error.errno, error.strerror, path) from None
-        _write_in_place(path, data)
-        return
+        raise OSError(error.errno, error.strerror, path) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            if old is not None:
-                _take_over(descriptor, old)
+            if old is not None and not _take_over(descriptor, path, old):
+                os.unlink(beside)
+                return False
             os.fsync(descriptor)
         os.rename(beside, path)
     except BaseException:
-        os.unlink(beside)
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
         raise
+    return True
 
 
 def _create_beside(path: str) -> tuple[int, str]:
@@ -118,18 +137,27 @@ def _create_beside(path: str) -> tuple[int, str]:
     raise AssertionError("count() ends")
 
 
-def _take_over(descriptor: int, old: os.stat_result) -> None:
-    """Give the new file owner and mode of the old one, as far as that is allowed."""
+def _take_over(descriptor: int, path: str, old: os.stat_result) -> bool:
+    """Give the new file owner, mode and attributes of the old one; False when the owner cannot be given."""
     new = os.fstat(descriptor)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        with suppress(PermissionError):
+        try:
             os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            return False
     # After the owner: a change of that takes set-id bits away.
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+    with suppress(OSError):  # a file system may have none
+        for name in os.listxattr(path):
+            if name.startswith("user.") or name == _ACL:
+                os.setxattr(descriptor, name, os.getxattr(path, name))
+    return True
 
 
 def _write_in_place(path: str, data: bytes) -> None:
     with open(path, "r+b") as file:
+        if data:  # on a full disk it fails here, before anything is lost
+            os.posix_fallocate(file.fileno(), 0, len(data))
         file.write(data)
         file.truncate()
 

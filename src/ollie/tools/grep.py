@@ -144,12 +144,16 @@ def _compiled(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
         raise ToolError("pattern has a newline, and one line at a time is searched; use (a|b) for either")
     for name, characters in _CLASSES.items():
         pattern = pattern.replace(name, characters)
+    return _expression("pattern is no regular expression", pattern, re.IGNORECASE if ignore_case else 0)
+
+
+def _expression(trouble: str, pattern: str, flags: int = 0) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+            warnings.simplefilter("ignore")  # at what may mean something else one day
+            return re.compile(pattern, flags)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ToolError(f"pattern is no regular expression: {error}") from None
+        raise ToolError(f"{trouble}: {error}") from None
 
 
 def _filter(glob: str) -> Callable[[str], bool]:
@@ -157,7 +161,7 @@ def _filter(glob: str) -> Callable[[str], bool]:
     if not glob:
         return lambda _: True
     excluded = glob.startswith("!")
-    expressions = [re.compile(_expression(one)) for one in alternatives(glob.removeprefix("!"))]
+    expressions = [_expression("glob is none", _of_glob(one)) for one in alternatives(glob.removeprefix("!"))]
     of_path, here = "/" in glob, os.getcwd() + "/"
 
     def wanted(path: str) -> bool:
@@ -167,7 +171,7 @@ def _filter(glob: str) -> Callable[[str], bool]:
     return wanted
 
 
-def _expression(glob: str) -> str:
+def _of_glob(glob: str) -> str:
     """The regular expression of a glob: `*` and `?` stand for anything within a name, `**` also for directories."""
     return _MAGIC.sub(_meant, glob.removeprefix("./").lstrip("/"))
 

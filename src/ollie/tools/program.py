@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Arguments = Mapping[str, Any]
+_LONGEST = 2000
 
 
 class ToolError(Exception):
@@ -32,5 +33,7 @@ def run(tool: Callable[[Arguments], str]) -> int:
 
 
 def _fail(text: str) -> int:
+    if len(text) > _LONGEST:  # it names what it was given, and that may be anything
+        text = f"{text[: _LONGEST // 2]} […] {text[-_LONGEST // 2 :]}"
     print(text.encode(errors="replace").decode(), file=sys.stderr)  # noqa: T201  a tool prints
     return 1

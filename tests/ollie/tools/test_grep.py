@@ -134,6 +134,7 @@ def test_search(arguments: dict[str, object], lines: list[str], search: Callable
     [
         ({"pattern": "["}, ""),
         ({"pattern": "(a"}, ""),
+        ({"pattern": "a", "glob": "[z-a]"}, "glob"),
         ({"pattern": "a\nb"}, "has a newline"),
         ({"pattern": "x", "path": "missing"}, "missing: No such file|no such file"),
     ],
@@ -210,4 +211,4 @@ def test_any_glob(glob: str) -> None:
     try:
         grep._filter(glob)("a/b.py")
     except grep.ToolError:
-        assert glob.count("{") > 1
+        assert "[" in glob or glob.count("{") > 1

@@ -24,8 +24,8 @@ from house import House
 
 from ninep import _wire
 from ninep.client import Client
-from ollie.store.interface import AgentRow, LogName, SessionRow
-from ollie.store.sqlite import SqliteStore
+from ollie.store.rows import AgentRow, LogName, SessionRow
+from ollie.store.sqlite import Store
 
 SCRIPT = "turns: [{replies: [{text: ok}]}]\n"
 SESSIONS = 10_000
@@ -106,7 +106,7 @@ async def acknowledged(address: str, directory: Path) -> Figure:
 
 async def at_once(directory: Path) -> Figure:
     """Agents that append to their chats and wait until it is stored, all at the same time, against one that does."""
-    store = await SqliteStore.open(str(directory / "at-once.db"))
+    store = await Store.open(str(directory / "at-once.db"))
     store.put_session(SessionRow(id="s", number=store.next_number(), name="s"))
     for number in range(2, WRITERS + 2):
         store.put_agent(row(number, "s"))
@@ -131,7 +131,7 @@ async def at_once(directory: Path) -> Figure:
 
 async def fill(path: Path, sessions: int) -> None:
     """A store with so many sessions, an agent each that has said something."""
-    store = await SqliteStore.open(str(path))
+    store = await Store.open(str(path))
     for number in range(sessions):
         session = f"01a2-{number:012d}"
         store.put_session(SessionRow(id=session, number=store.next_number(), name=f"s{number}", cwd="/tmp"))
@@ -184,7 +184,7 @@ async def starts(house: House) -> list[Figure]:
 
 async def ends(directory: Path, long_bytes: int) -> list[Figure]:
     """Reading the end of a long conversation against that of a short one, when nothing of either is in memory."""
-    store = await SqliteStore.open(str(directory / "ends.db"))
+    store = await Store.open(str(directory / "ends.db"))
     lengths = {"short": 1 << 20, "long": long_bytes}
     for number, (session, length) in enumerate(lengths.items(), 2):
         store.put_session(SessionRow(id=session, number=store.next_number(), name=session))

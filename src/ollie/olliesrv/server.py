@@ -28,8 +28,8 @@ from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.protocol import paths
 from ollie.protocol.discovery import Broken, Catalog
 from ollie.protocol.metadata import ToolInfo
-from ollie.store.interface import StoreError
-from ollie.store.sqlite import SqliteStore
+from ollie.store.rows import StoreError
+from ollie.store.sqlite import Store
 
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.session import Session
@@ -104,7 +104,7 @@ class Ollie:
         data = paths.private_directory(paths.data_dir())
         lock = lease(data)
         try:
-            store = await SqliteStore.open(f"{data}/ollie.db")
+            store = await Store.open(f"{data}/ollie.db")
         except BaseException:
             lock.release()
             raise

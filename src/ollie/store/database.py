@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ollie.protocol.words import reason
-from ollie.store.interface import StoreError
+from ollie.store.rows import StoreError
 from ollie.store.schema import metadata
 
 VERSIONS: Final = ("0001",)

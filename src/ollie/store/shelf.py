@@ -6,7 +6,7 @@ What was changed and is not durable yet is kept here until it is, so that every 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ollie.store.interface import AgentRow, LogName
+from ollie.store.rows import AgentRow, LogName
 
 _CHUNK_BYTES: Final = 64 * 1024
 _SMALL_BYTES: Final = 4 * 1024

@@ -1,4 +1,4 @@
-"""A store in one SQLite database, through SQLAlchemy Core.
+"""What must survive, in one SQLite database, through SQLAlchemy Core.
 
 Changes go to `writer.py`, which commits them in groups. What belongs to the agents of a session is read when the
 session is opened, in one visit of a reading thread, and kept on a `Shelf` each until the session is released: a
@@ -22,15 +22,25 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ollie.store import statements as sql
 from ollie.store.database import open_database
-from ollie.store.interface import AgentRow, LogName, Member, Queued, Seq, SessionRow, StoreError
+from ollie.store.rows import AgentRow, LogName, Member, Queued, Seq, SessionRow, StoreError
 from ollie.store.shelf import Records, Shelf, Tail
 from ollie.store.writer import Batch, Trouble, Writer
 
 _T = TypeVar("_T")
 
 
-class SqliteStore:
-    """A `Store` in a database.
+class Store:
+    """What must survive. Arguments named `agent` and `session` are ids.
+
+    A change (`put_…`, `set_…`, `append_…`, `clear_…`, `drop_…`, `enqueue`, `dequeue`) returns at once with a sequence
+    number and is seen by every read that follows. It is durable when `stored` of its number, or of any later one, has
+    returned. Changes are stored in the order in which they were made, and those made without an `await` between them
+    are stored together or not at all: so "take a prompt from the queue and write it into the history" needs no
+    transaction of its own. A change that could not be stored is kept, and stored as soon as it can be.
+
+    What belongs to an agent is in memory from `open_session` (or `put_agent`) to `release_session`. Only then it may be
+    asked for or changed, and lookups are synchronous. What can be long, a history or a range of a chat, is
+    asynchronous.
 
     Args:
         engine: the database, made ready by `database.py`.
@@ -51,7 +61,7 @@ class SqliteStore:
             self._entry = sql.last_entry(connection)
 
     @classmethod
-    async def open(cls, path: str) -> "SqliteStore":
+    async def open(cls, path: str) -> "Store":
         """The store in a file, which is made or brought up to date if need be.
 
         Raises:
@@ -60,17 +70,25 @@ class SqliteStore:
         return await asyncio.to_thread(lambda: cls(open_database(path)))
 
     def next_number(self) -> int:
-        """A number for a new object."""
+        """A number for a new object, greater than every one given before, also before a restart."""
         self._number += 1
         self._change(sql.COUNT, name="object", value=self._number)
         return self._number
 
     async def stored(self, seq: Seq, trouble: Trouble | None = None) -> None:
-        """Return when everything up to this change is durable."""
+        """Return when everything up to this change is durable.
+
+        Args:
+            seq: the number of the change.
+            trouble: told of each attempt that fails; the wait goes on. Without it the first failure is raised.
+
+        Raises:
+            StoreError: it could not be stored; it is kept and tried again.
+        """
         await self._writer.stored(seq, trouble)
 
     async def close(self) -> None:
-        """Make everything durable and let go of the file."""
+        """Make everything durable and let go of the files; raise `StoreError` when something could not be stored."""
         try:
             await self._writer.close()
         finally:
@@ -79,19 +97,19 @@ class SqliteStore:
     # Sessions and agents.
 
     async def sessions(self) -> list[SessionRow]:
-        """Every session, in order of creation."""
+        """Every session as it is stored, in order of creation."""
         return await self._read(sql.sessions)
 
     async def members(self) -> list[Member]:
-        """Every agent, in order of creation."""
+        """Every agent as it is stored, in order of creation; of an open session it may be out of date."""
         return await self._read(sql.members)
 
     async def unfinished(self) -> list[str]:
-        """The sessions in which something was cut or waits."""
+        """The ids of sessions with an agent that is busy, has a queue, or is temporary, as they are stored."""
         return await self._read(sql.unfinished)
 
     async def open_session(self, session: str) -> list[AgentRow]:
-        """Bring what belongs to a session's agents into memory."""
+        """Bring what belongs to a session's agents into memory; the agents, in order of creation."""
         if session not in self._members:
             found = await self._read(lambda connection: sql.shelves(connection, session))
             if session not in self._members:
@@ -101,13 +119,13 @@ class SqliteStore:
         return [self._shelves[agent].row for agent in self._members[session]]
 
     def release_session(self, session: str) -> None:
-        """Let go of what belongs to a session's agents, as soon as all of it is durable."""
+        """Let go of what belongs to a session's agents, as soon as all of it is durable; it may be opened meanwhile."""
         if session in self._members:
             self._leaving[session] = self._writer.changed
             self._let_go()
 
     def put_session(self, row: SessionRow) -> Seq:
-        """Create or replace a session."""
+        """Create a session or replace what is stored of it."""
         self._members.setdefault(row.id, [])
         return self._change(sql.PUT_SESSION, **msgspec.structs.asdict(row))
 
@@ -119,7 +137,7 @@ class SqliteStore:
         return self._change(sql.DROP_SESSION, of=session)
 
     def put_agent(self, row: AgentRow) -> Seq:
-        """Create or replace an agent."""
+        """Create an agent or replace what is stored of it."""
         shelf = self._shelves.get(row.id)
         if shelf is None:
             self._shelves[row.id] = Shelf(row)
@@ -130,7 +148,7 @@ class SqliteStore:
         return self._change(sql.PUT_AGENT, **values, busy=False, plan=b"", stats=b"")
 
     def drop_agent(self, agent: str) -> Seq:
-        """Forget an agent and what belongs to it."""
+        """Forget an agent with its history, logs, queue, plan and counts."""
         row = self._forget(agent)
         self._members[row.session].remove(agent)
         return self._change(sql.DROP_AGENT, of=row.number)
@@ -145,7 +163,7 @@ class SqliteStore:
         return self._writer.note()
 
     def clear_records(self, agent: str) -> Seq:
-        """Forget an agent's history."""
+        """Forget an agent's history; its chat stays."""
         shelf = self._shelves[agent]
         shelf.records.clear()
         return self._change(sql.CLEAR_RECORDS, of=shelf.row.number, before=shelf.records.begin)
@@ -205,7 +223,7 @@ class SqliteStore:
         return self._shelves[agent].plan
 
     def put_stats(self, agent: str, stats: bytes) -> Seq:
-        """Replace an agent's counts."""
+        """Replace an agent's counts, encoded; opaque to the store."""
         shelf = self._shelves[agent]
         shelf.stats = stats
         return self._change(sql.SET_STATS, of=shelf.row.number, value=stats)
@@ -221,7 +239,7 @@ class SqliteStore:
         return self._change(sql.SET_BUSY, of=shelf.row.number, value=busy)
 
     def busy(self, agent: str) -> bool:
-        """Whether a turn has begun and has not ended."""
+        """Whether a turn has begun and has not ended: after a restart, whether it was cut."""
         return self._shelves[agent].busy
 
     # Between memory and the disk.

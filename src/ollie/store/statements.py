@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, Executable, ScalarSelect, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from ollie.store.interface import AgentRow, LogName, Member, SessionRow, Setting
+from ollie.store.rows import AgentRow, LogName, Member, SessionRow, Setting
 from ollie.store.schema import agent, chunk, counter, prompt, record, session
 from ollie.store.shelf import Shelf
 

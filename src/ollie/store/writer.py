@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Engine, Executable
 
-from ollie.store.interface import Seq, StoreError
+from ollie.store.rows import Seq, StoreError
 
 LAZY_S: Final = 1.0
 RETRY_FIRST_S: Final = 1.0

@@ -18,7 +18,7 @@ from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.profiles import Profile, Profiles
 from ollie.protocol import paths
-from ollie.store.sqlite import SqliteStore
+from ollie.store.sqlite import Store
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -80,11 +80,11 @@ async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def crash(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteStore], Any]:
+def crash(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], Any]:
     """Has the next server find what is on disk now, as after a SIGKILL of the one that runs; that goes on unnoticed."""
     copies = itertools.count()
 
-    async def kill(store: SqliteStore) -> None:
+    async def kill(store: Store) -> None:
         await store.stored(store._writer.changed)
         copy = place / f"data{next(copies)}"
         shutil.copytree(paths.data_dir(), copy)

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from ollie.store.interface import AgentRow, SessionRow
-from ollie.store.sqlite import SqliteStore
+from ollie.store.rows import AgentRow, SessionRow
+from ollie.store.sqlite import Store
 
 SESSION = SessionRow(id="s1", number=1, name="one", cwd="/w", paused=True, created_at=1.5)
 
@@ -29,7 +29,7 @@ def agent(agent_id: str, number: int, session: str = "s1", *, temporary: bool = 
 class Disk:
     """The disk under a store: while it is full, no page is added to the database."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.full = False
         event.listen(store._engine, "begin", self._limit)
 

@@ -14,9 +14,9 @@ from stocked import SESSION, agent
 
 from ollie.store import database, migrations
 from ollie.store.database import MIGRATIONS, VERSIONS, connect, open_database
-from ollie.store.interface import LogName, StoreError
+from ollie.store.rows import LogName, StoreError
 from ollie.store.schema import metadata
-from ollie.store.sqlite import SqliteStore
+from ollie.store.sqlite import Store
 
 Change = Callable[[bytes], bytes]
 SECOND = """
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> str:
 
 async def filled(path: str) -> None:
     """A store with a session that has an agent."""
-    store = await SqliteStore.open(path)
+    store = await Store.open(path)
     store.put_session(SESSION)
     store.put_agent(agent("a1", 2))
     store.append_log("a1", LogName.CHAT, b"hello")
@@ -105,7 +105,7 @@ async def test_an_earlier_schema_is_upgraded_after_a_backup(path: str, tmp_path:
     assert rows(path, "SELECT version_num FROM alembic_version") == [("0002",)]
     assert rows(path, "SELECT id, remote FROM session") == [("s1", "here")]
     assert rows(path, "SELECT data FROM chunk") == [(b"hello",)]
-    store = await SqliteStore.open(f"{path}.0001")
+    store = await Store.open(f"{path}.0001")
     assert await store.sessions() == [SESSION]
     await store.open_session("s1")
     assert await store.read_log("a1", LogName.CHAT, 0, 10) == b"hello"
@@ -117,7 +117,7 @@ async def test_an_upgrade_that_fails_changes_nothing(path: str, tmp_path: Path) 
     await filled(path)
     with pytest.raises(StoreError, match=r"^the store cannot be used: .*/ollie.db: no such table: nope "):
         open_database(path, ("0001", "0002"), second(tmp_path, "op.execute('DELETE FROM nope')"))
-    store = await SqliteStore.open(path)
+    store = await Store.open(path)
     assert await store.sessions() == [SESSION]
     await store.close()
 
@@ -144,7 +144,7 @@ async def test_a_damaged_file_is_said_to_be_so(path: str, damage: Change, error:
     await filled(path)
     change(path, damage)
     with pytest.raises(StoreError, match=rf"^the store cannot be used: \S+/ollie\.db: .*{error}.* \(move it away, "):
-        await SqliteStore.open(path)
+        await Store.open(path)
 
 
 def test_a_directory_that_cannot_be_written(path: str) -> None:
@@ -165,7 +165,7 @@ def test_a_directory_that_cannot_be_written(path: str) -> None:
 )
 async def test_a_torn_end_costs_what_was_not_answered(path: str, tmp_path: Path, tear: Change, left: bytes) -> None:
     """Agents and models 3: a write that was cut is as if it had not been; all before it is there."""
-    store = await SqliteStore.open(path)
+    store = await Store.open(path)
     store.put_session(SESSION)
     store.put_agent(agent("a1", 2))
     await store.stored(store.append_log("a1", LogName.CHAT, b"one"))
@@ -175,7 +175,7 @@ async def test_a_torn_end_costs_what_was_not_answered(path: str, tmp_path: Path,
     shutil.copy(f"{path}-wal", f"{copy}-wal")
     change(f"{copy}-wal", tear)
     await store.close()
-    torn = await SqliteStore.open(str(copy))
+    torn = await Store.open(str(copy))
     await torn.open_session("s1")
     assert await torn.read_log("a1", LogName.CHAT, 0, 100) == left
     await torn.stored(torn.append_log("a1", LogName.CHAT, b"!"))

@@ -7,29 +7,29 @@ import pytest
 from stocked import SESSION, Disk, agent
 
 from ollie.store import writer
-from ollie.store.interface import LogName, StoreError
-from ollie.store.sqlite import SqliteStore
+from ollie.store.rows import LogName, StoreError
+from ollie.store.sqlite import Store
 
 MUCH = b"x" * 100_000
 ERROR = "not on disk yet, kept in memory: the store cannot be written: database or disk is full"
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> SqliteStore:
-    store = await SqliteStore.open(str(tmp_path / "ollie.db"))
+async def store(tmp_path: Path) -> Store:
+    store = await Store.open(str(tmp_path / "ollie.db"))
     store.put_session(SESSION)
     store.put_agent(agent("a1", 2))
     return store
 
 
-async def reopened(store: SqliteStore, tmp_path: Path) -> SqliteStore:
+async def reopened(store: Store, tmp_path: Path) -> Store:
     await store.close()
-    again = await SqliteStore.open(str(tmp_path / "ollie.db"))
+    again = await Store.open(str(tmp_path / "ollie.db"))
     await again.open_session("s1")
     return again
 
 
-async def test_a_write_is_answered_with_the_reason(store: SqliteStore, tmp_path: Path) -> None:
+async def test_a_write_is_answered_with_the_reason(store: Store, tmp_path: Path) -> None:
     """What was written is seen, and it is there when the next write succeeds; all of it once."""
     disk = Disk(store)
     await store.stored(store.append_records("a1", [b"1"]))
@@ -49,7 +49,7 @@ async def test_a_write_is_answered_with_the_reason(store: SqliteStore, tmp_path:
     await again.close()
 
 
-async def test_who_waits_is_told_of_each_failure(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_is_told_of_each_failure(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """And waits on; it is tried again by a timer, which grows."""
     monkeypatch.setattr(writer, "RETRY_FIRST_S", 0.01)
     store._writer._retry_s = 0.01
@@ -71,7 +71,7 @@ async def test_who_waits_is_told_of_each_failure(store: SqliteStore, monkeypatch
     await store.close()
 
 
-async def test_what_nobody_waits_for_is_tried_again_too(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_waits_for_is_tried_again_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself, and a released session stays until then."""
     monkeypatch.setattr(writer, "RETRY_FIRST_S", 0.01)
     store._writer._retry_s = 0.01
@@ -91,7 +91,7 @@ async def test_what_nobody_waits_for_is_tried_again_too(store: SqliteStore, monk
     await store.close()
 
 
-async def test_the_end_says_what_could_not_be_stored(store: SqliteStore, tmp_path: Path) -> None:
+async def test_the_end_says_what_could_not_be_stored(store: Store, tmp_path: Path) -> None:
     """The file is let go of all the same, and what was answered is in it."""
     disk = Disk(store)
     await store.stored(store.append_log("a1", LogName.CHAT, b"kept"))
@@ -99,7 +99,7 @@ async def test_the_end_says_what_could_not_be_stored(store: SqliteStore, tmp_pat
     store.append_log("a1", LogName.CHAT, MUCH)
     with pytest.raises(StoreError, match=f"^{ERROR}$"):
         await store.close()
-    again = await SqliteStore.open(str(tmp_path / "ollie.db"))
+    again = await Store.open(str(tmp_path / "ollie.db"))
     await again.open_session("s1")
     assert await again.read_log("a1", LogName.CHAT, 0, 100) == b"kept"
     await again.close()

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stocked import SESSION, agent
 
-from ollie.store.interface import LogName, Member, Seq, SessionRow
+from ollie.store.rows import LogName, Member, Seq, SessionRow
 from ollie.store.shelf import Tail
-from ollie.store.sqlite import SqliteStore
+from ollie.store.sqlite import Store
 
-Again = Callable[[], Awaitable[SqliteStore]]
+Again = Callable[[], Awaitable[Store]]
 
 
 @pytest.fixture
 async def again(tmp_path: Path) -> AsyncIterator[Again]:
     """Closes the store and opens it again."""
-    stores: list[SqliteStore] = []
+    stores: list[Store] = []
 
-    async def make() -> SqliteStore:
+    async def make() -> Store:
         if stores:
             await stores.pop().close()
-        stores.append(await SqliteStore.open(str(tmp_path / "ollie.db")))
+        stores.append(await Store.open(str(tmp_path / "ollie.db")))
         return stores[-1]
 
     yield make
@@ -33,7 +33,7 @@ async def again(tmp_path: Path) -> AsyncIterator[Again]:
 
 
 @pytest.fixture
-async def store(again: Again) -> SqliteStore:
+async def store(again: Again) -> Store:
     store = await again()
     assert store.next_number() == 1
     store.put_session(SESSION)
@@ -41,7 +41,7 @@ async def store(again: Again) -> SqliteStore:
     return store
 
 
-def filled(store: SqliteStore) -> None:
+def filled(store: Store) -> None:
     """Something of everything, for the agent `a1`."""
     store.append_records("a1", [b"1", b"2"])
     store.append_log("a1", LogName.CHAT, b"hello ")
@@ -54,7 +54,7 @@ def filled(store: SqliteStore) -> None:
     store.set_busy("a1", busy=True)
 
 
-async def content(store: SqliteStore) -> tuple[object, ...]:
+async def content(store: Store) -> tuple[object, ...]:
     """All that is known of the agent `a1`."""
     return (
         await store.records("a1"),
@@ -70,13 +70,13 @@ async def content(store: SqliteStore) -> tuple[object, ...]:
 FILLED = ([b"1", b"2"], b"hello world", b"raw", ["first", "second"], b"plan", b"{}", True)
 
 
-async def test_a_change_is_seen_at_once(store: SqliteStore) -> None:
+async def test_a_change_is_seen_at_once(store: Store) -> None:
     """Before it is stored."""
     filled(store)
     assert await content(store) == FILLED
 
 
-async def test_everything_is_there_again(store: SqliteStore, again: Again) -> None:
+async def test_everything_is_there_again(store: Store, again: Again) -> None:
     """Sessions and agents with every field, and what belongs to them."""
     filled(store)
     after = await again()
@@ -86,7 +86,7 @@ async def test_everything_is_there_again(store: SqliteStore, again: Again) -> No
     assert await content(after) == FILLED
 
 
-async def test_numbers_are_never_given_twice(store: SqliteStore, again: Again) -> None:
+async def test_numbers_are_never_given_twice(store: Store, again: Again) -> None:
     """Also not when the object that had one is gone, and not after a restart."""
     store.drop_agent("a1")
     assert store.next_number() == 3
@@ -94,7 +94,7 @@ async def test_numbers_are_never_given_twice(store: SqliteStore, again: Again) -
     assert (await again()).next_number() == 4
 
 
-async def test_a_barrier_is_answered_in_a_later_step(store: SqliteStore) -> None:
+async def test_a_barrier_is_answered_in_a_later_step(store: Store) -> None:
     """No caller can rely on an answer within the same step."""
     order = []
     waiting = asyncio.ensure_future(store.stored(store.put_plan("a1", b"x")))
@@ -105,7 +105,7 @@ async def test_a_barrier_is_answered_in_a_later_step(store: SqliteStore) -> None
     assert order == ["same step", "stored"]
 
 
-async def test_sequence_numbers_grow_with_every_change(store: SqliteStore) -> None:
+async def test_sequence_numbers_grow_with_every_change(store: Store) -> None:
     """Whatever is changed."""
     seqs = [
         store.append_log("a1", LogName.CHAT, b"x"),
@@ -121,7 +121,7 @@ async def test_sequence_numbers_grow_with_every_change(store: SqliteStore) -> No
     assert seqs[0] > Seq(0)
 
 
-async def test_prompts_leave_the_queue_in_the_order_they_came(store: SqliteStore, again: Again) -> None:
+async def test_prompts_leave_the_queue_in_the_order_they_came(store: Store, again: Again) -> None:
     """Each entry has a number of its own, also beside those of a restart."""
     for text in ("one", "two", "two"):
         store.enqueue("a1", text)
@@ -134,7 +134,7 @@ async def test_prompts_leave_the_queue_in_the_order_they_came(store: SqliteStore
     assert len({one.entry for one in after.queue("a1")}) == 3
 
 
-async def test_logs_are_read_by_range(store: SqliteStore, again: Again) -> None:
+async def test_logs_are_read_by_range(store: Store, again: Again) -> None:
     """A read at or past the end is empty, and one log knows nothing of the other."""
     store.append_log("a1", LogName.CHAT, b"hello ")
     store.append_log("a1", LogName.CHAT, b"world")
@@ -148,7 +148,7 @@ async def test_logs_are_read_by_range(store: SqliteStore, again: Again) -> None:
         await store.open_session("s1")
 
 
-async def test_a_log_is_read_across_its_pieces(store: SqliteStore, again: Again) -> None:
+async def test_a_log_is_read_across_its_pieces(store: Store, again: Again) -> None:
     """Wherever it was cut when it was stored, and while the newest is in memory alone."""
     whole = b""
     for size in (1, 4095, 4096, 65536, 200_000, 10, 10):
@@ -184,7 +184,7 @@ def test_chunks_are_the_file(appended: list[tuple[bytes, bool]]) -> None:
     assert sum(len(chunk) < 4096 for chunk in chunks.values()) <= 1
 
 
-async def test_clearing_the_history_keeps_the_rest(store: SqliteStore, again: Again) -> None:
+async def test_clearing_the_history_keeps_the_rest(store: Store, again: Again) -> None:
     """Chat, plan and counts stay, and so does what is said afterwards."""
     filled(store)
     await store.stored(store.append_records("a1", [b"3"]))
@@ -201,7 +201,7 @@ async def test_clearing_the_history_keeps_the_rest(store: SqliteStore, again: Ag
     assert await store.records("a1") == [b"5", b"6"]
 
 
-async def test_dropping_a_session_drops_its_agents_only(store: SqliteStore, again: Again) -> None:
+async def test_dropping_a_session_drops_its_agents_only(store: Store, again: Again) -> None:
     """Others are listed in order of creation."""
     filled(store)
     store.put_session(SessionRow(id="s2", number=9, name="two"))
@@ -215,7 +215,7 @@ async def test_dropping_a_session_drops_its_agents_only(store: SqliteStore, agai
     assert await after.open_session("s2") == others[::-1]
 
 
-async def test_dropping_an_agent_drops_all_of_it(store: SqliteStore, again: Again) -> None:
+async def test_dropping_an_agent_drops_all_of_it(store: Store, again: Again) -> None:
     """What was appended in the same step included."""
     filled(store)
     await store.stored(store.append_log("a1", LogName.CHAT, b"x"))
@@ -230,7 +230,7 @@ async def test_dropping_an_agent_drops_all_of_it(store: SqliteStore, again: Agai
 
 
 @pytest.mark.parametrize("what", ["nothing", "busy", "queue", "temporary"])
-async def test_what_is_unfinished_is_known(store: SqliteStore, again: Again, what: str) -> None:
+async def test_what_is_unfinished_is_known(store: Store, again: Again, what: str) -> None:
     """A turn that was cut, a prompt that waits, an agent whose request is gone."""
     store.enqueue("a1", "done")
     store.dequeue("a1", store.queue("a1")[0].entry)
@@ -243,7 +243,7 @@ async def test_what_is_unfinished_is_known(store: SqliteStore, again: Again, wha
     assert await (await again()).unfinished() == ([] if what == "nothing" else ["s1"])
 
 
-async def test_a_changed_row_keeps_what_belongs_to_it(store: SqliteStore, again: Again) -> None:
+async def test_a_changed_row_keeps_what_belongs_to_it(store: Store, again: Again) -> None:
     """A rename forgets neither plan nor queue."""
     filled(store)
     store.put_agent(agent("a1", 2))
@@ -253,7 +253,7 @@ async def test_a_changed_row_keeps_what_belongs_to_it(store: SqliteStore, again:
     assert await content(after) == FILLED
 
 
-async def test_a_released_session_is_not_in_memory(store: SqliteStore) -> None:
+async def test_a_released_session_is_not_in_memory(store: Store) -> None:
     """As soon as all of it is stored; opened again it is as it was."""
     filled(store)
     store.release_session("s1")
@@ -266,7 +266,7 @@ async def test_a_released_session_is_not_in_memory(store: SqliteStore) -> None:
     assert store._shelves == {}
 
 
-async def test_a_session_that_is_opened_while_it_is_released_stays(store: SqliteStore) -> None:
+async def test_a_session_that_is_opened_while_it_is_released_stays(store: Store) -> None:
     """The release of an earlier opening does not take it away."""
     filled(store)
     store.release_session("s1")
@@ -279,9 +279,9 @@ async def test_a_session_that_is_opened_while_it_is_released_stays(store: Sqlite
 
 async def test_nothing_blocks_the_loop(tmp_path: Path) -> None:
     """Every disk access is in a thread."""
-    await (await SqliteStore.open(str(tmp_path / "other.db"))).close()  # what is imported late is imported
+    await (await Store.open(str(tmp_path / "other.db"))).close()  # what is imported late is imported
     with blockbuster_ctx():
-        store = await SqliteStore.open(str(tmp_path / "ollie.db"))
+        store = await Store.open(str(tmp_path / "ollie.db"))
         store.put_session(SESSION)
         store.put_agent(agent("a1", 2))
         filled(store)
@@ -296,7 +296,7 @@ async def test_nothing_blocks_the_loop(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_a_thousand_writers_share_commits(store: SqliteStore) -> None:
+async def test_a_thousand_writers_share_commits(store: Store) -> None:
     """All of them are answered, after far fewer commits than writers."""
     commits = 0
     written = store._writer._written
@@ -313,7 +313,7 @@ async def test_a_thousand_writers_share_commits(store: SqliteStore) -> None:
     assert commits <= 3
 
 
-async def test_what_nobody_waits_for_is_stored_all_the_same(store: SqliteStore) -> None:
+async def test_what_nobody_waits_for_is_stored_all_the_same(store: Store) -> None:
     """In a while; then nothing is left to do, and no timer runs."""
     seq = store.append_log("a1", LogName.CHAT, b"streamed")
     while store._writer.durable < seq:  # noqa: ASYNC110  nothing else tells
@@ -321,7 +321,7 @@ async def test_what_nobody_waits_for_is_stored_all_the_same(store: SqliteStore) 
     assert store._writer._timer is None
 
 
-async def test_readers_do_not_keep_the_log_from_being_reused(store: SqliteStore, tmp_path: Path) -> None:
+async def test_readers_do_not_keep_the_log_from_being_reused(store: Store, tmp_path: Path) -> None:
     """However much is written while others read, what waits to be moved into the database stays small."""
     piece = b"x" * 500_000
     for n in range(60):

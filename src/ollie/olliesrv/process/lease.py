@@ -1,7 +1,7 @@
 """One server a data directory: a lease that lasts as long as its process."""
 
 from ollie.olliesrv.process.lock import Lock, LockedError
-from ollie.store.interface import StoreError
+from ollie.store.rows import StoreError
 
 
 def lease(directory: str) -> Lock:

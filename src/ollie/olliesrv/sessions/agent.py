@@ -25,7 +25,7 @@ from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.runner import Runner
 from ollie.olliesrv.turns.states import State, States, StateWatch, state_of
 from ollie.protocol import within
-from ollie.store.interface import AgentRow, LogName
+from ollie.store.rows import AgentRow, LogName
 
 if TYPE_CHECKING:
     import asyncio

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ollie.store.interface import AgentRow, SessionRow
+from ollie.store.rows import AgentRow, SessionRow
 
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.agent import Agent

@@ -21,7 +21,7 @@ from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.olliesrv.turns.account import Account
 from ollie.protocol import paths
 from ollie.protocol.result import ToolResult
-from ollie.store.interface import AgentRow, Seq, SessionRow, StoreError
+from ollie.store.rows import AgentRow, Seq, SessionRow, StoreError
 
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.sessions import Sessions

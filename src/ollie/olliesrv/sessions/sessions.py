@@ -18,7 +18,7 @@ from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.settings.directories import working_directory
 from ollie.olliesrv.settings.services import Services
-from ollie.store.interface import Seq, SessionRow, StoreError
+from ollie.store.rows import Seq, SessionRow, StoreError
 
 _log = logging.getLogger(__name__)
 

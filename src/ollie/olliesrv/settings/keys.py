@@ -12,7 +12,7 @@ import msgspec
 
 from ollie.backends.interface import PARAMETERS, parse_parameter
 from ollie.olliesrv.errors import RefusedError, unknown
-from ollie.store.interface import Setting
+from ollie.store.rows import Setting
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ollie.olliesrv.settings.ceilings import Ceiling, ceiling
 from ollie.olliesrv.settings.directories import working_directory
 from ollie.olliesrv.settings.profiles import Profile
 from ollie.olliesrv.settings.services import Services
-from ollie.store.interface import AgentRow, Setting
+from ollie.store.rows import AgentRow, Setting
 
 
 class Outfit:

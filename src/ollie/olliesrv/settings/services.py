@@ -7,7 +7,7 @@ from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.profiles import Profiles
 from ollie.olliesrv.toolserver.approvals import Asked
 from ollie.olliesrv.toolserver.places import Settings
-from ollie.store.interface import Store
+from ollie.store.sqlite import Store
 
 
 @dataclass

@@ -14,7 +14,8 @@ from ollie.engine.turn import State
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.turns.counts import Counts
 from ollie.olliesrv.turns.driver import Turns
-from ollie.store.interface import Seq, Store
+from ollie.store.rows import Seq
+from ollie.store.sqlite import Store
 
 _COMPLETED = 256  # keys of messages that are remembered; a tool server repeats only what it was not told to forget
 

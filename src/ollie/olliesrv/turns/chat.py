@@ -15,7 +15,8 @@ from ollie.engine.chat import ChatState, render_chat, render_raw
 from ollie.engine.messages import Message
 from ollie.engine.records import Record, message_of
 from ollie.olliesrv.turns.states import State, States
-from ollie.store.interface import LogName, Seq, Store
+from ollie.store.rows import LogName, Seq
+from ollie.store.sqlite import Store
 
 _REPLY_BYTES = 1024 * 1024  # of a reply that was cut so much is kept for the model
 

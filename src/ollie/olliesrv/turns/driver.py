@@ -25,7 +25,7 @@ from ollie.engine.records import Record
 from ollie.engine.turn import Phase, State, step
 from ollie.olliesrv.errors import RefusedError
 from ollie.protocol.result import ToolResult, text
-from ollie.store.interface import Seq, StoreError
+from ollie.store.rows import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ollie.store.interface import StoreError
+from ollie.store.rows import StoreError
 
 _T = TypeVar("_T")
 _FIRST_S = 1.0

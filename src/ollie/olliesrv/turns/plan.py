@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from ollie.engine.own import PLAN_BYTES
 from ollie.olliesrv.errors import RefusedError
-from ollie.store.interface import Seq, Store
+from ollie.store.rows import Seq
+from ollie.store.sqlite import Store
 
 
 class Plan:

@@ -36,7 +36,7 @@ from ollie.olliesrv.turns.patience import patiently
 from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.states import State, state_of
 from ollie.protocol.result import ToolResult
-from ollie.store.interface import Seq, StoreError
+from ollie.store.rows import Seq, StoreError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -1,6 +1,8 @@
 """Tools that ship and need more than files, through the sandbox."""
 
 import asyncio
+import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -76,3 +78,40 @@ async def test_image_view_shows_what_its_sandbox_lets_it_read(toolsrv: ToolServe
         refused = await call(client, agent, "image_view", path="../x.gif")
         assert refused.is_error
         assert not [part for part in refused.content if isinstance(part, ImageContent)]
+
+
+LINKED = [
+    ("file_read", {"path": "link"}),
+    ("file_read", {"path": "out/secret"}),
+    ("file_edit", {"path": "link", "old": "key", "new": "x"}),
+    ("file_edit", {"path": "out/secret", "old": "key", "new": "x"}),
+    ("file_write", {"path": "link", "content": "x", "overwrite": True}),
+    ("file_write", {"path": "link", "content": "x", "append": True}),
+    ("file_write", {"path": "out/new", "content": "x"}),
+    ("file_write", {"path": "gone", "content": "x"}),
+    ("image_view", {"path": "link"}),
+    ("glob", {"pattern": "out/*"}),
+    ("grep", {"pattern": "key", "path": "out"}),
+    ("grep", {"pattern": "key", "path": "link"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), LINKED)
+async def test_links_out_of_the_sandbox(
+    toolsrv: ToolServer, agent: str, tmp_path: Path, tool: str, arguments: dict[str, object]
+) -> None:
+    """A link is followed only to what the policy allows: nothing there is read, written or made."""
+    (tmp_path / "secret").write_text("key")
+    links = {"link": tmp_path / "secret", "out": tmp_path, "gone": tmp_path / "new"}
+    for name, target in links.items():
+        (toolsrv.work / name).unlink(missing_ok=True)
+        (toolsrv.work / name).symlink_to(target)
+    async with await toolsrv.client() as client:
+        await load(client, agent, tool)
+        given = await call(client, agent, tool, args=json.dumps(arguments))
+    assert "denied" in given.text
+    assert "key" not in given.text.replace("filesystem", "")
+    assert os.listdir(tmp_path) == ["secret"]
+    assert (tmp_path / "secret").read_text() == "key"
+    for name in links:
+        (toolsrv.work / name).unlink()

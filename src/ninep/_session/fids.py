@@ -117,29 +117,22 @@ class Fid:
         self.state = state
 
 
-class Fids:
-    """The fids of a session, by number.
+class Fids(dict[int, Fid]):
+    """The fids of a session, by number, whatever their state.
 
     Args:
         limit: how many may be in use.
     """
 
-    __slots__ = ("_limit", "_table")
+    __slots__ = ("_limit",)
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self._table: dict[int, Fid] = {}
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def get(self, number: int) -> Fid | None:
-        """Whatever its state; None when it is free."""
-        return self._table.get(number)
 
     def use(self, number: int, kind: int) -> Fid:
         """The fid that a message of type `kind` is about; NinepError when the table does not allow it."""
-        fid = self._table.get(number)
+        fid = self.get(number)
         if fid is None:
             raise NinepError(errors.UNKNOWN_FID)
         rule = fid.state.rules[kind]
@@ -149,33 +142,33 @@ class Fids:
 
     def check_free(self, number: int) -> None:
         """NinepError when the number cannot become a new fid."""
-        if number in self._table:
+        if number in self:
             raise NinepError(errors.FID_IN_USE)
         if number == NOFID:
             raise NinepError(errors.UNKNOWN_FID)
-        if len(self._table) >= self._limit:
+        if len(self) >= self._limit:
             raise NinepError(errors.TOO_MANY_FIDS)
 
     def reserve(self, number: int) -> Fid:
         """A fid that is yet to be made."""
         self.check_free(number)
-        fid = self._table[number] = Fid(number, PENDING)
+        fid = self[number] = Fid(number, PENDING)
         return fid
 
     def place(self, number: int, place: Place) -> None:
         """A new fid, of a number that `check_free` has passed."""
-        self._table[number] = Fid(number, PLACED, place)
+        self[number] = Fid(number, PLACED, place)
 
     def turn(self, fid: Fid, reply: int) -> None:
         """Move it on by the reply that is about to be sent, where the table says so."""
         state = fid.state.rules.get(reply)
         if state is FREE:
-            del self._table[fid.number]
+            del self[fid.number]
         elif isinstance(state, FidState):
             fid.state = state
 
     def pop_all(self) -> list[Fid]:
         """All of them; none is in use any more."""
-        fids = list(self._table.values())
-        self._table.clear()
+        fids = list(self.values())
+        self.clear()
         return fids

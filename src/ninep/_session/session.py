@@ -68,6 +68,7 @@ class Session:
         output_bytes: their length.
         iounit: the largest payload of one message.
         fids: in use.
+        outstanding: how many requests have not ended.
         written_bytes: in Twrites that have not been answered.
     """
 
@@ -92,6 +93,7 @@ class Session:
         "limits",
         "output",
         "output_bytes",
+        "outstanding",
         "written_bytes",
     )
 
@@ -108,6 +110,7 @@ class Session:
         self.limits = limits
         self.iounit = limits.msize - _wire.IO_HEADER_BYTES
         self.fids = Fids(limits.fids)
+        self.outstanding = 0
         self.written_bytes = 0
         self._dialect = dialect
         self._trace = trace
@@ -119,7 +122,7 @@ class Session:
         self._requests: dict[int, Request] = {}  # by tag
         self._flushes: dict[int, Request] = {}  # the flushed request, by the tag of the Tflush
         self._running: set[Request] = set()  # all that have not ended
-        self._deliveries: list[Callable[[], None]] = []
+        self._deliveries: list[Callable[[], None]] | None = None
         self._then: Callable[[], None] | None = None  # what comes when everything has ended; until then input waits
         self._closing_files = False
         self._closed = False
@@ -128,11 +131,6 @@ class Session:
     def holding(self) -> bool:
         """Whether input waits until everything that runs has ended."""
         return self._then is not None
-
-    @property
-    def outstanding(self) -> int:
-        """How many requests have not ended."""
-        return len(self._running)
 
     # Input
 
@@ -171,7 +169,7 @@ class Session:
                 if self._trace is not None:
                     self._trace("<-", data[at:end])
                 try:
-                    if self._running:
+                    if self.outstanding:
                         self._check_tag(kind, tag)
                     reply = self._handlers[kind](self, tag, data, at, end)
                 except Exception as error:  # noqa: BLE001  see there
@@ -199,7 +197,7 @@ class Session:
     def _check_tag(self, kind: int, tag: int) -> None:
         if tag in self._requests or tag in self._flushes:
             raise NinepError(errors.TAG_IN_USE)
-        if len(self._running) >= self.limits.requests and kind not in _ALWAYS:
+        if self.outstanding >= self.limits.requests and kind not in _ALWAYS:
             raise NinepError(errors.TOO_MANY_REQUESTS)
 
     # Output
@@ -221,6 +219,8 @@ class Session:
         if size > count:
             raise ValueError(f"a read of {count} bytes gave {size}")
         if file.sent is not None:
+            if self._deliveries is None:
+                self._deliveries = []
             self._deliveries.append(file.sent)
             file.sent = None
         if size <= _JOIN_BYTES or self._trace is not None or self._closed:
@@ -238,8 +238,8 @@ class Session:
 
     def sent(self) -> None:
         """All output was handed to the transport."""
-        if self._deliveries:
-            deliveries, self._deliveries = self._deliveries, []
+        if self._deliveries is not None:
+            deliveries, self._deliveries = self._deliveries, None
             for delivered in deliveries:
                 try:
                     delivered()
@@ -260,6 +260,7 @@ class Session:
         if request in self._running:
             return
         self._running.add(request)
+        self.outstanding += 1
         self.written_bytes += request.written_bytes
         if request.tag is not None:
             self._requests[request.tag] = request
@@ -294,7 +295,8 @@ class Session:
     def _leave(self, request: Request) -> None:
         if request.timer is not None:
             request.timer.cancel()
-        self._running.discard(request)
+        self._running.remove(request)
+        self.outstanding -= 1
         self.written_bytes -= request.written_bytes
         if request.tag is not None:
             del self._requests[request.tag]
@@ -392,7 +394,7 @@ class Session:
         self._closed = True
         self._input, self._at = b"", 0
         self.output.clear()
-        self._deliveries.clear()
+        self._deliveries = None
         self._wind_down(self.driver.closed)
 
     def _wind_down(self, then: Callable[[], None]) -> None:

@@ -7,14 +7,16 @@
     sample.py        a tree with a file of each kind, moved by hand
     plain.py         a tree of plain files, which clients make and remove
     conformance.py   what every 9P2000 server has to do, whatever its tree
+    files.py         what a mounted tree has to do as files
 
-`python -m ninep.testing` runs the last of these and scripts against a server at an address.
+`python -m ninep.testing` runs the last two and scripts against a server at an address.
 
 There is no helper to sleep: `Server.until` waits for the statistics to fulfil a condition.
 """
 
 from ninep.testing.conformance import Check, conformance
 from ninep.testing.direct import DirectDriver
+from ninep.testing.files import Named, files
 from ninep.testing.line import Line
 from ninep.testing.pair import connected, line_to
 from ninep.testing.plain import PlainServer
@@ -25,12 +27,14 @@ __all__ = [
     "Check",
     "DirectDriver",
     "Line",
+    "Named",
     "PlainServer",
     "Sample",
     "ScriptError",
     "Thing",
     "conformance",
     "connected",
+    "files",
     "line_to",
     "run_script",
     "sample_server",

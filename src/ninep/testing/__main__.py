@@ -1,8 +1,10 @@
-"""Put a server to the test: `python -m ninep.testing conformance ADDRESS`, `… script FILE ADDRESS`.
+"""Put a server to the test: `python -m ninep.testing conformance ADDRESS`, `files ADDRESS DIR`, `script FILE ADDRESS`.
 
-`conformance` prints a line for each rule that every 9P2000 server has to keep, and what came where one does not hold.
+`conformance` prints a line for each rule that every 9P2000 server has to keep, and what came where one does not hold;
+with `--mount` it mounts the tree in a directory for the time being, and goes on with `files` in there.
+`files` does the same for what a mounted tree has to do as files; the options name files that it may play with.
 `script` plays a conversation, as `ninep.testing.script` describes them, and prints the line that went another way.
-Both end with status 1 when something fails, 2 when the server cannot be reached.
+All end with status 1 when something fails, 2 when the server cannot be reached or the tree not be mounted.
 """
 
 import argparse
@@ -11,20 +13,57 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ninep import dial
-from ninep.testing.conformance import conformance
+from ninep.client import Client
+from ninep.errors import NinepError
+from ninep.fuse import Mount, MountError
+from ninep.testing.conformance import Check, conformance
+from ninep.testing.files import Named, files
 from ninep.testing.line import Line
 from ninep.testing.script import ScriptError, run_script
 
+_FILES = {
+    "text": "stored text; it is written, and has its old content in the end",
+    "blocked": "a file whose read waits",
+    "renamed": "what can be renamed; it has its old name in the end",
+    "removed": "what can be removed; it is gone in the end",
+}
 
-async def _conformance(address: str, uname: str, aname: str) -> int:
-    checks = await conformance(address, uname=uname, aname=aname)
+
+def _report(checks: list[Check]) -> int:
     for check in checks:
         print(f"ok      {check.name}" if check.failure is None else f"FAILED  {check.name}\n        {check.failure}")
     failed = sum(check.failure is not None for check in checks)
-    print(f"{len(checks) - failed} passed, {failed} failed")
+    print(f"{len(checks) - failed} passed, {failed} failed", flush=True)
     return min(failed, 1)
+
+
+async def _conformance(options: argparse.Namespace) -> int:
+    status = _report(await conformance(options.address, uname=options.uname, aname=options.aname))
+    return max(status, await _mounted(options)) if options.mount else status
+
+
+async def _mounted(options: argparse.Namespace) -> int:
+    """`files` in a mount of ours, as a process of its own."""
+    connect = partial(Client.connect, options.address, uname=options.uname, aname=options.aname)
+    with TemporaryDirectory() as directory:
+        mount = await Mount.start(directory, connect, source=options.address)
+        try:
+            given = [word for name in _FILES for word in (f"--{name}", getattr(options, name))]
+            known = ("--uname", options.uname, "--aname", options.aname)
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "ninep.testing", "files", *known, *given, options.address, directory)
+            )
+            return await process.wait()
+        finally:
+            await mount.unmount()
+
+
+def _files(options: argparse.Namespace) -> int:
+    named = Named(**{name: getattr(options, name) for name in _FILES})
+    return _report(files(options.directory, options.address, named, uname=options.uname, aname=options.aname))
 
 
 async def _script(file: str, script: str, address: str) -> int:
@@ -37,24 +76,36 @@ async def _script(file: str, script: str, address: str) -> int:
     return 0
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run what the command line says, and give the exit status."""
+def _arguments(args: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ninep.testing", description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("conformance", help="what every server has to do")
-    command.add_argument("--uname", default=dial.user_name(), help="who attaches; must be let in without a secret")
-    command.add_argument("--aname", default="", help="the tree to attach to")
-    command.add_argument("address", help="a dial string: unix!/path or tcp!host!port")
+    what = "a dial string: unix!/path or tcp!host!port"
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--uname", default=dial.user_name(), help="who attaches; must be let in without a secret")
+    common.add_argument("--aname", default="", help="the tree to attach to")
+    for name, about in _FILES.items():
+        common.add_argument(f"--{name}", default="", metavar="PATH", help=f"for files: {about}")
+    command = commands.add_parser("conformance", parents=[common], help="what every server has to do")
+    command.add_argument("--mount", action="store_true", help="mount the tree, and go on with files")
+    command.add_argument("address", help=what)
+    command = commands.add_parser("files", parents=[common], help="what a mounted tree has to do")
+    command.add_argument("address", help=what)
+    command.add_argument("directory", help="where it is mounted")
     command = commands.add_parser("script", help="a conversation from a file")
     command.add_argument("file", help="the script")
-    command.add_argument("address", help="a dial string: unix!/path or tcp!host!port")
-    options = parser.parse_args(args)
+    command.add_argument("address", help=what)
+    return parser.parse_args(args)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run what the command line says, and give the exit status."""
+    options = _arguments(args)
     try:
         if options.command == "script":
             script = Path(options.file).read_text(encoding="utf-8")
             return asyncio.run(_script(options.file, script, options.address))
-        return asyncio.run(_conformance(options.address, options.uname, options.aname))
-    except (OSError, UnicodeDecodeError, dial.AddressError) as error:
+        return _files(options) if options.command == "files" else asyncio.run(_conformance(options))
+    except (OSError, UnicodeDecodeError, NinepError, dial.AddressError, MountError) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 2
 

@@ -166,7 +166,7 @@ class _OpenPlain(OpenFile):
     def __init__(self, plain: Plain) -> None:
         super().__init__()
         self._plain = plain
-        self._listing: dict[int, bytes] = {}  # records by the offset they begin at
+        self._listing: dict[int, bytes] = {}  # records by the offset they begin at, an empty one at the end
 
     def read(self, offset: int, count: int) -> bytes:
         """A piece, whole records of a directory."""
@@ -175,10 +175,16 @@ class _OpenPlain(OpenFile):
         if offset == 0:
             records = [entry.stat() for entry in self._plain.entries.values()]
             starts = itertools.accumulate(map(len, records), initial=0)
-            self._listing = dict(zip(starts, records, strict=False))
+            self._listing = dict(zip(starts, [*records, b""], strict=True))
+        if offset not in self._listing:
+            raise NinepError(errors.BAD_DIRECTORY_OFFSET)
         piece = b""
-        while (record := self._listing.get(offset + len(piece))) is not None and len(piece) + len(record) <= count:
+        while record := self._listing[offset + len(piece)]:
+            if len(piece) + len(record) > count:
+                break
             piece += record
+        if record and not piece:
+            raise NinepError(errors.COUNT_TOO_SMALL)
         return piece
 
     def write(self, offset: int, data: bytes) -> int:

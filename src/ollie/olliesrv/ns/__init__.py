@@ -1,6 +1,7 @@
 """The tree of olliesrv: tables of files, and what their reads and writes call.
 
-Nothing is decided here. A file with behaviour of its own has a module at its served path, without the `{…}` elements.
+Nothing is decided here: what is read is printed from what the objects give, what is written becomes calls on them. A
+file with behaviour of its own has a module at its served path, without the `{…}` elements.
 """
 
 from collections.abc import Iterable, Sequence

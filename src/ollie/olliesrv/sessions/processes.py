@@ -69,11 +69,7 @@ async def find(session: "Session", agent: str, name: str) -> Process | None:
 
 async def names(session: "Session", agent: str) -> list[tuple[str, Process]]:
     """The runs that are seen for the agent, with their names."""
-    if session.toolsrv.process is None:
-        return []
-    async with session.toolsrv.visit(agent) as client:
-        pids = [int(row[0]) for row in await _rows(client)]
-    return [(str(pid), _process(session, agent, pid, 0)) for pid in pids]
+    return [(pid, _process(session, agent, int(pid), 0)) for pid, *_ in await rows(session, agent)]
 
 
 def _process(session: "Session", agent: str, pid: int, length: int) -> Process:
@@ -81,11 +77,11 @@ def _process(session: "Session", agent: str, pid: int, length: int) -> Process:
     return Process(session.toolsrv, agent, session.number << _PID_BITS | pid, pid, length)
 
 
-async def rows(agent: "Agent") -> list[list[str]]:
-    """The runs of the agent: pid, state and tool of each."""
-    if agent.session.toolsrv.process is None:
+async def rows(session: "Session", agent: str) -> list[list[str]]:
+    """The runs that are seen for the agent: pid, state and tool of each."""
+    if session.toolsrv.process is None:
         return []
-    async with agent.session.toolsrv.visit(agent.id) as client:
+    async with session.toolsrv.visit(agent) as client:
         return await _rows(client)
 
 

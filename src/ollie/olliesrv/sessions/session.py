@@ -60,6 +60,17 @@ class Session(Entity[SessionRow]):
         """Its working directory, or else its scratch directory, made when first asked for."""
         return self.cwd or self._scratch.path()
 
+    def environment(self) -> dict[str, str]:
+        """What whoever works in the session finds it and its server by."""
+        return {
+            "OLLIE_SESSION_ID": self.id,
+            "OLLIE_ADDRESS": self._services.address,
+            "OLLIE_CFG_PATH": paths.config_path(),
+            "OLLIE_DATA_PATH": paths.data_path(),
+            "OLLIE_CACHE_PATH": paths.cache_path(),
+            **{f"OLLIE_{kind.upper()}_PATH": ":".join(paths.search_path(kind)) for kind in _KINDS},
+        }
+
     # Its agents.
 
     def find_agent(self, key: str) -> Agent | None:
@@ -216,17 +227,6 @@ class Session(Entity[SessionRow]):
             subagents.tell(by, agent, words)
         with contextlib.suppress(StoreError):  # then it is done later
             await agent.kill(by=None)
-
-    def environment(self) -> dict[str, str]:
-        """What whoever works in the session finds it and its server by."""
-        return {
-            "OLLIE_SESSION_ID": self.id,
-            "OLLIE_ADDRESS": self._services.address,
-            "OLLIE_CFG_PATH": paths.config_path(),
-            "OLLIE_DATA_PATH": paths.data_path(),
-            "OLLIE_CACHE_PATH": paths.cache_path(),
-            **{f"OLLIE_{kind.upper()}_PATH": ":".join(paths.search_path(kind)) for kind in _KINDS},
-        }
 
     # Making an agent.
 

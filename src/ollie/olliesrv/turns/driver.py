@@ -14,57 +14,23 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ollie.backends.interface import Backend, stream
+from ollie.backends.interface import stream
 from ollie.engine import events as ev
-from ollie.engine.messages import BackendError, ErrorKind, Request, ToolCall
-from ollie.engine.records import Record
+from ollie.engine.messages import BackendError, ErrorKind, Request
 from ollie.engine.turn import Phase, State, step
 from ollie.olliesrv.errors import RefusedError
 from ollie.protocol.result import ToolResult, text
 from ollie.store.rows import Seq, StoreError
 
+if TYPE_CHECKING:
+    from ollie.olliesrv.turns.runner import Runner
+
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-
-
-class Hands(Protocol):
-    """What the driver needs of the agent whose turns it drives."""
-
-    def backend(self) -> Backend:
-        """The backend to ask; a `RefusedError` when there is none."""
-        ...
-
-    def append(self, records: Sequence[Record]) -> Seq:
-        """Write records to the chat and the history."""
-        ...
-
-    async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
-        """Return when everything up to this change is durable, however often that fails; `trouble` is told."""
-        ...
-
-    async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
-        """Run a tool; when it returns or raises, also on cancellation, nothing of the call is alive."""
-        ...
-
-    def write_plan(self, text: str) -> Seq:
-        """The model wrote its plan."""
-        ...
-
-    def clear_history(self) -> Seq:
-        """Forget the stored history."""
-        ...
-
-    def turn_ended(self, ended: ev.TurnEnded) -> None:
-        """A turn is over and stored."""
-        ...
-
-    def state_changed(self) -> None:
-        """A turn began, or none runs any more."""
-        ...
 
 
 class Turns:
@@ -72,13 +38,13 @@ class Turns:
 
     Args:
         state: where its engine begins.
-        hands: what carries out what is the agent's own.
+        runner: carries out what is the agent's own.
     """
 
-    def __init__(self, state: State, hands: Hands) -> None:
+    def __init__(self, state: State, runner: "Runner") -> None:
         self.state = state
         self.trouble = ""  # why nothing goes on, for people
-        self._hands = hands
+        self._runner = runner
         self._events: deque[ev.Event] = deque()
         self._feeding = False
         self._closed = False
@@ -130,7 +96,7 @@ class Turns:
     def _carry_out(self, effect: ev.Effect) -> None:  # noqa: C901  a table, one line an effect
         match effect:
             case ev.Append(records):
-                self.last = self._hands.append(records)
+                self.last = self._runner.append(records)
             case ev.Barrier(number):
                 self._start_barrier(number)
             case ev.Ask(number, request):
@@ -144,14 +110,14 @@ class Turns:
             case ev.SetTimer():
                 self._set_timer(effect)
             case ev.SetState() | ev.SetActivity():
-                self._hands.state_changed()
+                self._runner.advance()
             case ev.WritePlan(plan):
-                self.last = self._hands.write_plan(plan)
+                self.last = self._runner.write_plan(plan)
             case ev.ClearHistory():
-                self.last = self._hands.clear_history()
+                self.last = self._runner.clear_history()
             case ev.TurnEnded():
                 self._cancel_timers()
-                self._hands.turn_ended(effect)
+                self._runner.turn_ended(effect)
 
     # Requests to the model.
 
@@ -162,7 +128,7 @@ class Turns:
 
     async def _ask(self, number: int, request: Request) -> None:
         try:
-            async with contextlib.aclosing(stream(self._hands.backend(), request)) as replies:
+            async with contextlib.aclosing(stream(self._runner.backend(), request)) as replies:
                 async for reply in replies:
                     self.feed(ev.Streamed(number, reply))
         except BackendError as error:
@@ -180,7 +146,7 @@ class Turns:
     # Tool calls.
 
     def _start_run(self, effect: ev.RunTool) -> None:
-        task = _task(self._hands.call_tool(effect.call, effect.arguments), f"tool {effect.call.name}")
+        task = _task(self._runner.call_tool(effect.call, effect.arguments), f"tool {effect.call.name}")
         self._runs[effect.run] = task
         task.add_done_callback(partial(self._run_over, effect.run))
 
@@ -205,7 +171,7 @@ class Turns:
 
     async def _pass(self, number: int, seq: Seq) -> None:
         """Wait until a change is durable. A store that cannot write, as on a full disk, tries again by itself."""
-        await self._hands.stored(seq, self._in_trouble)
+        await self._runner.stored(seq, self._in_trouble)
         self.trouble = ""
         self.feed(ev.Stored(number))
 

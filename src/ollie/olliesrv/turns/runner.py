@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ninep.errors import NinepError
 from ollie.backends.interface import Backend
@@ -27,7 +27,7 @@ from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.settings.directories import unmoved
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
-from ollie.olliesrv.toolserver.toolserver import Call, ToolServer
+from ollie.olliesrv.toolserver.toolserver import Call
 from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Transcript, history
 from ollie.olliesrv.turns.driver import Turns
@@ -38,30 +38,11 @@ from ollie.olliesrv.turns.states import State, state_of
 from ollie.protocol.result import ToolResult
 from ollie.store.rows import Seq, StoreError
 
+if TYPE_CHECKING:
+    from ollie.olliesrv.sessions.session import Session
+
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-
-
-class Host(Protocol):
-    """What a runner needs to know of its session."""
-
-    @property
-    def paused(self) -> bool:
-        """Whether queues are held."""
-        ...
-
-    @property
-    def toolsrv(self) -> ToolServer:
-        """Where its tools run."""
-        ...
-
-    def account(self, agent: str) -> Account | None:
-        """What the agent of an id has used; None when it is not there."""
-        ...
-
-    async def spawn(self, agent: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Run a sub-agent of an agent; when this returns, also on cancellation, nothing of it is alive."""
-        ...
 
 
 class Runner:
@@ -72,7 +53,7 @@ class Runner:
         outfit: gives what the agent works with now.
         transcript: where what happens is written.
         plan: its plan.
-        host: its session.
+        session: its session.
         services: what the server has.
         announce: told the state whenever it may have changed.
     """
@@ -83,7 +64,7 @@ class Runner:
         outfit: Callable[[], Outfit],
         transcript: Transcript,
         plan: Plan,
-        host: Host,
+        session: "Session",
         services: Services,
         announce: Callable[[State], None],
     ) -> None:
@@ -93,7 +74,7 @@ class Runner:
         self._outfit = outfit
         self._transcript = transcript
         self._plan = plan
-        self._host = host
+        self._session = session
         self._services = services
         self._store = services.store
         self._announce = announce
@@ -109,7 +90,7 @@ class Runner:
         self._holding = False
         self._pressing = False
         self._ends = Ends()
-        self.account = Account(outfit, services.store, lambda: self._turns, host.account)
+        self.account = Account(outfit, services.store, lambda: self._turns, session.account)
 
     # Its queue.
 
@@ -126,7 +107,7 @@ class Runner:
 
     @property
     def _paused(self) -> bool:
-        return self._host.paused and not self._pressing
+        return self._session.paused and not self._pressing
 
     @property
     def activity(self) -> str:
@@ -135,7 +116,7 @@ class Runner:
             return self._trouble or "starting"
         if self._turns is None:
             return ""
-        if self.busy and self._host.toolsrv.connection.asks(self._agent):
+        if self.busy and self._session.toolsrv.connection.asks(self._agent):
             return "waiting for approval"
         return self._turns.trouble or self._turns.state.activity
 
@@ -196,7 +177,7 @@ class Runner:
     async def _fetch(self) -> None:
         tools = self._outfit().tools
         if tools:
-            self._specs = await self._host.toolsrv.specs(self._agent, tools)
+            self._specs = await self._session.toolsrv.specs(self._agent, tools)
 
     def _begin(self, turns: Turns, entry: int, text: str) -> None:
         """Take a prompt from the queue into the history; the turn that follows runs by itself."""
@@ -216,7 +197,7 @@ class Runner:
         running = state is State.RUNNING
         if running is not self._holding:
             self._holding = running
-            connection = self._host.toolsrv.connection
+            connection = self._session.toolsrv.connection
             (connection.hold if running else connection.release)()
         self._announce(state)
 
@@ -245,10 +226,10 @@ class Runner:
         """What its model said last."""
         return cut.last_words(await self._past())
 
-    # What its turns need (`turns.Hands`).
+    # What its turns need.
 
     def backend(self) -> Backend:
-        """The backend to ask."""
+        """The backend to ask; a `RefusedError` when there is none, or nothing may be asked any more."""
         problem = self._problem or self.account.exhausted()
         if problem:
             raise RefusedError(problem)
@@ -267,19 +248,22 @@ class Runner:
         return self.account.take(self._turns.state, chat_offset=chat_offset) or seq
 
     async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
-        """Return when everything up to this change is durable."""
+        """Return when everything up to this change is durable, however often that fails; `trouble` is told."""
         await self._store.stored(seq, trouble)
 
     async def call_tool(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
-        """Run a tool; then look whether the tools have changed by it."""
+        """Run a tool, then look whether the tools have changed by it.
+
+        When this returns or raises, also on cancellation, nothing of the call is alive.
+        """
         if call.name == own.AGENT_SPAWN:
-            return await self._host.spawn(self._agent, arguments)
+            return await self._session.spawn(self._agent, arguments)
         outfit = self._outfit()
         cwd = outfit.row.cwd
         if not unmoved(cwd):
             raise RefusedError(f"cwd is not what it was any more: {cwd}")
-        result = await self._host.toolsrv.call(Call(self._agent, call.name, arguments, cwd, outfit.sandbox))
-        specs = await self._host.toolsrv.revised(self._agent)
+        result = await self._session.toolsrv.call(Call(self._agent, call.name, arguments, cwd, outfit.sandbox))
+        specs = await self._session.toolsrv.revised(self._agent)
         if specs is not None:
             self._specs = specs
             self.reconfigure()
@@ -297,10 +281,6 @@ class Runner:
         """Tell those who wait for the end of this turn."""
         self._ends.tell(ended)
 
-    def state_changed(self) -> None:
-        """A turn began, or is over: perhaps the next one can begin."""
-        self.advance()
-
     # What is done to it.
 
     def reconfigure(self) -> None:
@@ -316,7 +296,7 @@ class Runner:
 
     async def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that the agent has, those that the engine answers included; starts the tool server if need be."""
-        with self._host.toolsrv.connection.held():
+        with self._session.toolsrv.connection.held():
             await self._fetch()
         return self._outfit().setup(self._specs).tools
 
@@ -363,7 +343,7 @@ class Runner:
         self._ends.close()
         if self._holding:
             self._holding = False
-            self._host.toolsrv.connection.release()
+            self._session.toolsrv.connection.release()
 
     async def shut(self, note: str) -> None:
         """End the turn that runs as a stop does, begin none, and then end all work."""

@@ -40,7 +40,7 @@ async def _tools(agent: Agent, peer: OlliePeer, _argument: str) -> str:
 
 
 async def _proc(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
-    return "\n".join("\t".join(row) for row in await processes.rows(agent))
+    return "\n".join("\t".join(row) for row in await processes.rows(agent.session, agent.id))
 
 
 async def _proc_top(agent: Agent, _peer: OlliePeer, _argument: str) -> str:

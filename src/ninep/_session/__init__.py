@@ -3,7 +3,8 @@
 interface.py   what a tree below and a driver around it have to offer
 request.py     a message that could not be answered at once, and the limits of a connection
 fids.py        the states of a fid, as a table
-session.py     input, output, tags, flush, version
+output.py      replies on their way to the driver
+session.py     input, tags, flush, version
 walk.py io.py ending.py attach.py    what each message does
 dialect.py     the table of them
 """

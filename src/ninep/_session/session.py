@@ -25,6 +25,7 @@ from typing import Any
 from ninep import _wire, errors
 from ninep._session.fids import ENDING, Fids
 from ninep._session.interface import Driver, OpenFile
+from ninep._session.output import Output
 from ninep._session.request import Abandoned, Limits, Request
 from ninep._wire import Buffer
 from ninep.errors import NinepError, ProtocolError
@@ -32,8 +33,6 @@ from ninep.errors import NinepError, ProtocolError
 _log = logging.getLogger("ninep")
 
 OUTPUT_BYTES = 64 * 1024  # `process` pauses when so much waits to be written
-_ENAME_BYTES = 1024
-_JOIN_BYTES = 4096  # a payload up to this is joined to its header at once
 _ALWAYS = {_wire.TVERSION, _wire.TFLUSH, _wire.TCLUNK, _wire.TREMOVE}  # what frees something has no limit
 
 Handler = Callable[["Session", int, Buffer, int, int], bytes | None]
@@ -54,7 +53,7 @@ class Dialect:
     handlers: Sequence[Handler]
 
 
-class Session:
+class Session(Output):
     """One connection's protocol state.
 
     Args:
@@ -64,8 +63,6 @@ class Session:
         trace: called with `"<-"` or `"->"` and each whole message received or sent.
 
     Attributes:
-        output: pieces to write, in order. The driver empties it.
-        output_bytes: their length.
         iounit: the largest payload of one message.
         fids: in use.
         outstanding: how many requests have not ended.
@@ -74,25 +71,17 @@ class Session:
 
     __slots__ = (
         "_at",
-        "_closed",
         "_closing_files",
-        "_deliveries",
         "_dialect",
         "_flushes",
         "_handlers",
         "_input",
-        "_msize",
-        "_processing",
         "_requests",
         "_running",
         "_then",
-        "_trace",
-        "driver",
         "fids",
         "iounit",
         "limits",
-        "output",
-        "output_bytes",
         "outstanding",
         "written_bytes",
     )
@@ -104,28 +93,21 @@ class Session:
         dialect: Dialect,
         trace: Callable[[str, Buffer], None] | None = None,
     ) -> None:
-        self.output: list[bytes] = []
-        self.output_bytes = 0
-        self.driver = driver
+        super().__init__(driver, limits.msize, trace)
         self.limits = limits
         self.iounit = limits.msize - _wire.IO_HEADER_BYTES
         self.fids = Fids(limits.fids)
         self.outstanding = 0
         self.written_bytes = 0
         self._dialect = dialect
-        self._trace = trace
-        self._msize = limits.msize
         self._handlers: Sequence[Handler] = _GREETING
         self._input: bytes | bytearray = b""
         self._at = 0
-        self._processing = False
         self._requests: dict[int, Request] = {}  # by tag
         self._flushes: dict[int, Request] = {}  # the flushed request, by the tag of the Tflush
         self._running: set[Request] = set()  # all that have not ended
-        self._deliveries: list[Callable[[], None]] | None = None
         self._then: Callable[[], None] | None = None  # what comes when everything has ended; until then input waits
         self._closing_files = False
-        self._closed = False
 
     @property
     def holding(self) -> bool:
@@ -199,52 +181,6 @@ class Session:
             raise NinepError(errors.TAG_IN_USE)
         if self.outstanding >= self.limits.requests and kind not in _ALWAYS:
             raise NinepError(errors.TOO_MANY_REQUESTS)
-
-    # Output
-
-    def send(self, frame: bytes) -> None:
-        """Send a whole message that is no handler's reply."""
-        if self._closed:
-            return
-        if self._trace is not None:
-            self._trace("->", frame)
-        self.output.append(frame)
-        self.output_bytes += len(frame)
-        if not self._processing:
-            self.driver.wake()
-
-    def rread(self, tag: int, file: OpenFile, count: int, data: bytes) -> bytes:
-        """Rread, about to be sent, which the file will be told of; before a large payload the header goes by itself."""
-        size = len(data)
-        if size > count:
-            raise ValueError(f"a read of {count} bytes gave {size}")
-        if file.sent is not None:
-            if self._deliveries is None:
-                self._deliveries = []
-            self._deliveries.append(file.sent)
-            file.sent = None
-        if size <= _JOIN_BYTES or self._trace is not None or self._closed:
-            return _wire.pack_rread(tag, data)
-        self.output.append(_wire.LAYOUT_32.pack(11 + size, _wire.RREAD, tag, size))
-        self.output_bytes += 11
-        return data
-
-    def rerror(self, tag: int, ename: str) -> bytes:
-        """Rerror; a long text is cut."""
-        limit = min(_ENAME_BYTES, self._msize - 9)
-        if len(ename) * 4 > limit:
-            ename = ename.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
-        return _wire.pack_rerror(tag, ename)
-
-    def sent(self) -> None:
-        """All output was handed to the transport."""
-        if self._deliveries is not None:
-            deliveries, self._deliveries = self._deliveries, None
-            for delivered in deliveries:
-                try:
-                    delivered()
-                except Exception:  # noqa: BLE001  a bug in a callback, and nobody to answer any more
-                    _log.exception("telling of a delivery failed")
 
     # Requests that wait
 

@@ -7,8 +7,11 @@ most of its time starting, and `socket`, `asyncio` and the message classes would
 import _socket
 
 from ninep import _wire
+from ninep._wire import DMAPPEND, DMDIR, ORDWR, OREAD, OTRUNC, OWRITE
 from ninep.dial import Unix, parse
 from ninep.errors import AUTHENTICATION_FAILED, NAME_TOO_LONG, NOT_FOUND, ConnectionLostError, NinepError, ProtocolError
+
+__all__ = ["DMAPPEND", "DMDIR", "ORDWR", "OREAD", "OTRUNC", "OWRITE", "Connection", "File", "Stat"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ class Stat:
     @property
     def is_directory(self) -> bool:
         """Whether it can be listed."""
-        return bool(self.mode & _wire.DMDIR)
+        return bool(self.mode & DMDIR)
 
 
 class Connection:
@@ -129,7 +132,7 @@ class Connection:
         if not entry.is_directory:
             return [entry]
         entries = []
-        with self.open(path, _wire.OREAD) as directory:
+        with self.open(path, OREAD) as directory:
             for data in directory:
                 at = 0
                 while at < len(data):

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ninep import _wire
-from ninep.blocking import Connection
+from ninep.blocking import OREAD, Connection
 from ninep.blocking import Stat as Record
 from ninep.errors import NinepError
 from ninep.testing.conformance import Check
@@ -62,7 +61,7 @@ class _Tree:
 
     def content(self, path: Path) -> bytes:
         """What the server reads."""
-        with self.connection.open(self._name(path), _wire.OREAD) as file:
+        with self.connection.open(self._name(path), OREAD) as file:
             return b"".join(file)
 
     def _name(self, path: Path) -> str:

@@ -8,8 +8,7 @@ import _signal  # type: ignore[import-not-found]  # what signal is made of; it h
 import os
 import sys
 
-from ninep import _wire
-from ninep.blocking import Connection, File, Stat
+from ninep.blocking import DMAPPEND, DMDIR, ORDWR, OREAD, OTRUNC, OWRITE, Connection, File, Stat
 from ninep.dial import AddressError, default_address, user_name
 from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError
 from ollie.cli import secret
@@ -231,14 +230,14 @@ def _ls(connection: Connection, path: str, options: _Options) -> None:
 
 
 def _read(connection: Connection, path: str, _options: _Options) -> None:
-    with connection.open(path, _wire.OREAD) as file:
+    with connection.open(path, OREAD) as file:
         if file.is_directory:
             raise NinepError(f"is a directory (list it with: ollie-9p ls {path})")
         _copy(file)
 
 
 def _write(connection: Connection, path: str, _options: _Options) -> None:
-    with connection.open(path, _wire.OWRITE | _wire.OTRUNC) as file:
+    with connection.open(path, OWRITE | OTRUNC) as file:
         data = _input()
         file.write(data)  # of no input, too: whether it may be empty is for the file to say
         while data := _input():
@@ -247,7 +246,7 @@ def _write(connection: Connection, path: str, _options: _Options) -> None:
 
 
 def _rdwr(connection: Connection, path: str, _options: _Options) -> None:
-    with connection.open(path, _wire.ORDWR) as file:
+    with connection.open(path, ORDWR) as file:
         request = b"".join(iter(_input, b""))
         file.write(request)
         _copy(file)
@@ -318,7 +317,7 @@ def _name(entry: Stat) -> str:
 
 def _mode(mode: int) -> str:
     """As plan 9's ls has it: d for directories, a for append-only, then the permissions."""
-    kind = "d" if mode & _wire.DMDIR else "a" if mode & _wire.DMAPPEND else "-"
+    kind = "d" if mode & DMDIR else "a" if mode & DMAPPEND else "-"
     return kind + "".join(letter if mode >> (8 - bit) & 1 else "-" for bit, letter in enumerate("rwx" * 3))
 
 

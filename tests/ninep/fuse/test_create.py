@@ -9,7 +9,7 @@ import pytest
 from kernel import Entry, Judgement, Kernel, Served, serving
 from mountns import House, needs_mount
 
-from ninep import _wire
+from ninep.client import DMDIR
 from ninep.fuse import protocol
 from ninep.fuse.opcodes import Opcode
 from ninep.fuse.protocol import CreateIn, MkdirIn, MknodIn
@@ -86,7 +86,7 @@ async def test_directories_and_closed_files(plain: PlainServer, tmp_path: Path) 
         reply = await served.kernel.call(Opcode.MKNOD, ROOT, _mknod("f", stat.S_IFREG | 0o604))
         assert _entry(reply.data).attr.mode == stat.S_IFREG | 0o604
         assert {name: entry.mode for name, entry in plain.top.entries.items()} == {
-            "d": _wire.DMDIR | 0o750,
+            "d": DMDIR | 0o750,
             "f": 0o604,
         }
         for kind in (stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR):

@@ -11,37 +11,41 @@ import socket
 from typing import NoReturn
 
 from ollie.sandbox import calls, enforce
-from ollie.sandbox.requests import Plan, receive
+from ollie.sandbox.requests import RESTRICTED, Plan, receive_plan
 from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, close_all_but, prctl
 
 
-def stand_by(job: socket.socket, status: int) -> NoReturn:
+def stand_by(job: socket.socket) -> NoReturn:
     """Wait for a plan with the program's descriptors, then restrict this process and become the program.
 
     Args:
-        job: where the plan comes from; its end, before, ends this process.
-        status: a close-on-exec descriptor: closed without a word when the program runs, else told what failed.
+        job: where the plan comes from; its end, before, ends this process. It is told when nothing is left to do, and
+            closed when the program runs; or it is told what failed.
     """
     step = ["start"]
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        received = receive(job)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        received = receive_plan(job)
         if received is None:
             os._exit(0)
         plan, streams = received
-        _restrict(plan, streams, status, step)
+        _restrict(plan, streams, job.fileno(), step)
+        os.write(job.fileno(), RESTRICTED)
         if plan.call:
-            os.close(status)
+            job.close()
             calls.run(plan.call, plan.argv, plan.env)
         step[0] = f"run {plan.argv[0]}"
         _execute(plan)
-    except BaseException as error:  # noqa: BLE001  nothing may return from here into the launcher
+    except BaseException as error:  # noqa: BLE001  nothing may return from here into the reaper
         reason = getattr(error, "strerror", None) or error
-        os.write(status, f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
+        os.write(job.fileno(), f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
     os._exit(126)
 
 
-def _restrict(plan: Plan, streams: list[int], status: int, step: list[str]) -> None:
+def _restrict(plan: Plan, streams: list[int], job: int, step: list[str]) -> None:
     os.setsid()
     step[0] = "set the limits"
     enforce.limit(plan.rlimits)
@@ -61,10 +65,7 @@ def _restrict(plan: Plan, streams: list[int], status: int, step: list[str]) -> N
     if plan.confined:
         step[0] = "drop capabilities"
         enforce.drop_capabilities()
-    close_all_but(len(streams), (status,))
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    close_all_but(len(streams), (job,))
     if plan.filter:
         step[0] = "filter system calls"
         enforce.filter_calls(plan.filter)

@@ -4,7 +4,7 @@ Each raises OSError when the kernel refuses; the process may then not go on. Lan
 so callers have one; both demand no_new_privs.
 """
 
-import ctypes
+import array
 import errno
 import os
 import resource
@@ -17,6 +17,7 @@ from ollie.sandbox.syscalls import (
     PR_CAP_AMBIENT_CLEAR_ALL,
     PR_CAPBSET_DROP,
     PR_SET_SECUREBITS,
+    attempt,
     call,
     prctl,
 )
@@ -29,6 +30,8 @@ _CAPABILITIES_3 = 0x20080522  # version of struct __user_cap_header_struct
 _MOST_CAPABILITIES = 64
 # NOROOT and NO_SETUID_FIXUP on, KEEP_CAPS off, each with its lock: uid 0 means nothing to later programs.
 _SECUREBITS = 0b101111
+
+_RULE = struct.Struct("=Qi").pack  # struct landlock_path_beneath_attr: access, descriptor
 
 # A path that is not there, or that this user cannot reach, is refused to the program in any case.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
@@ -49,20 +52,25 @@ def restrict(rules: Rules) -> None:
 
 def filter_calls(program: bytes) -> None:
     """Filter the system calls of this process and of its children."""
-    instructions = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
-    call("seccomp", 1, 0, header)  # SECCOMP_SET_MODE_FILTER
+    instructions = array.array("B", program)
+    address, size = instructions.buffer_info()
+    call("seccomp", 1, 0, struct.pack("@HP", size // 8, address))  # SECCOMP_SET_MODE_FILTER
+
+
+def shrink_bounding_set() -> None:
+    """Give up the means for this process and its children to get a capability back from a program.
+
+    Without CAP_SETPCAP it cannot be shrunk; no_new_privs then keeps a process from using what is in it.
+    """
+    with suppress(OSError):
+        for capability in range(_MOST_CAPABILITIES):
+            prctl(PR_CAPBSET_DROP, capability)  # fails at the first number that the kernel does not know
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, and the means for later programs to get one back.
-
-    A process without CAP_SETPCAP cannot shrink its bounding set; no_new_privs then keeps it from using what is in it.
-    """
+    """Give up every capability, and what user 0 is."""
     with suppress(OSError):
         prctl(PR_SET_SECUREBITS, _SECUREBITS)
-        for capability in range(_MOST_CAPABILITIES):
-            prctl(PR_CAPBSET_DROP, capability)  # fails at the first number that the kernel does not know
     with suppress(OSError):
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     call("capset", struct.pack("=Ii", _CAPABILITIES_3, 0), bytes(24))
@@ -92,9 +100,11 @@ def _allow(ruleset: int, path: str, access: int) -> None:
             return
         raise
     try:
-        if os.fstat(beneath).st_mode & 0o170000 != 0o040000:
+        added = attempt("landlock_add_rule", ruleset, 1, _RULE(access, beneath), 0)
+        if added == -errno.EINVAL:  # it is not a directory
             access &= ON_FILE
-        if access:
-            call("landlock_add_rule", ruleset, 1, struct.pack("=Qi", access, beneath), 0)
+            added = attempt("landlock_add_rule", ruleset, 1, _RULE(access, beneath), 0) if access else 0
+        if added < 0:
+            raise OSError(-added, os.strerror(-added))
     finally:
         os.close(beneath)

@@ -1,14 +1,12 @@
 """The server's side of the launcher: start runs, wait for them, end them.
 
-The server gives descriptors and a `Spec`, and gets a `Run` once the program runs. Each run has a socket of its own to
-its reaper, so neither the launcher nor another run stands between; when the server is killed, the ends of these sockets
-tell the reapers. A launcher that dies takes its runs with it (they are `lost`), and the next spawn starts another.
+The server gives descriptors and a `Spec`, and gets a `Run` once the program runs. It has a socket to each reaper, so
+neither the launcher nor another run stands between; when the server is killed, the ends of these sockets tell the
+reapers. A launcher that dies takes its runs with it (they are `lost`), and the next spawn starts another.
 """
 
 import asyncio
-import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -20,22 +18,16 @@ from ollie.protocol.policy import Filesystem, Policy
 from ollie.sandbox import landlock, plans, programs
 from ollie.sandbox.probe import missing, probe
 from ollie.sandbox.processes import children
-from ollie.sandbox.requests import Failed, Plan, Start, Started, pack, packet_of, start_argument
-from ollie.sandbox.runs import Exit, Run, Spec
+from ollie.sandbox.requests import Begin, Plan, Start, start_argument
+from ollie.sandbox.runs import Exit, Run, SandboxError, Spec
+from ollie.sandbox.seats import Seats
 from ollie.sandbox.syscalls import become_subreaper
 
 __all__ = ["Exit", "Launcher", "Run", "SandboxError", "Spec"]
 
-_BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from ollie.sandbox.launcher_main import main; main()"
-)
-_ATTEMPTS = 2
+_BOOT = "import sys; sys.path[:] = sys.argv[2:]; from ollie.sandbox.launcher_main import main; main()"
+_ATTEMPTS = 4  # the reapers that were idle may all have gone
 _CLOSE_GRACE_S = 2.0
-_INLINE_BYTES = 32 << 10  # of a packet; what is longer goes into a memory file
-
-
-class SandboxError(RuntimeError):
-    """A run that did not start; the text is a sentence for the user."""
 
 
 class Launcher:
@@ -48,9 +40,8 @@ class Launcher:
     def __init__(self, preload: Sequence[str] = ()) -> None:
         self._preload = tuple(preload)
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._seats: Seats | None = None
         self._starting = asyncio.Lock()
-        self._sending = asyncio.Lock()
         self._runs: set[Run] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._kernel = probe()
@@ -62,17 +53,21 @@ class Launcher:
 
     async def start(self) -> None:
         """Start the launcher process, if there is none. The calling process becomes a child subreaper."""
+        await self._serving()
+
+    async def _serving(self) -> Seats:
         async with self._starting:
-            if self._control is not None:
-                return
-            become_subreaper()
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                start = Start(theirs.fileno(), os.getpid(), landlock.reaper_ruleset(self._kernel.abi), self._preload)
-                self._process = await asyncio.to_thread(_launch, start)
-            ours.setblocking(False)
-            self._control = ours
-            asyncio.get_running_loop().add_reader(ours, self._gone, ours, self._process)
+            if self._seats is None:
+                become_subreaper()
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                with theirs:
+                    start = Start(
+                        theirs.fileno(), os.getpid(), landlock.reaper_ruleset(self._kernel.abi), self._preload
+                    )
+                    self._process = await asyncio.to_thread(_launch, start)
+                self._seats = Seats(ours, self._end_launcher)
+                self._seats.foresee(confined=True)
+            return self._seats
 
     async def spawn(self, spec: Spec) -> Run:
         """Run a program; returns when it runs, restricted as its policy says.
@@ -85,7 +80,7 @@ class Launcher:
         if policy and policy.advanced.ldd and spec.argv:
             policy = programs.with_libraries(policy, await self._libraries(spec, policy))
         try:
-            plan = plans.plan(
+            begin, plan = plans.plan(
                 policy,
                 spec.limits,
                 self._kernel,
@@ -99,23 +94,15 @@ class Launcher:
         except plans.PlanError as error:
             raise SandboxError(str(error)) from None
         for _ in range(_ATTEMPTS):
-            run = await self._request(spec, plan, notes)
-            if run:
+            if run := await self._begin(spec, begin, plan, notes):
                 return run
-        raise SandboxError("the launcher of tools ended twice while it started this one")
+        raise SandboxError("the launcher of tools ends whenever it starts this one")
 
     async def close(self) -> None:
         """End every run and the launcher. Returns when nothing of them is alive; may be called again."""
-        await asyncio.gather(*(self._end(run) for run in tuple(self._runs)))
-        if self._control is not None and self._process is not None:
-            self._forget(self._control)
-            await asyncio.to_thread(_wait, self._process)
-            self._process = None
+        await asyncio.gather(*(run.kill(_CLOSE_GRACE_S) for run in tuple(self._runs)))
+        self._end_launcher()
         await asyncio.gather(*self._tasks)
-
-    async def _end(self, run: Run) -> None:
-        await run.kill(_CLOSE_GRACE_S)
-        await run.closed()
 
     def _unenforced(self, policy: Policy | None) -> tuple[str, ...]:
         if policy is None:
@@ -126,69 +113,45 @@ class Launcher:
             raise SandboxError(f"the sandbox policy{name} cannot be enforced here: {'; '.join(lacks)}")
         return lacks
 
-    async def _request(self, spec: Spec, plan: Plan, notes: tuple[str, ...]) -> Run | None:
-        """Ask for one run; None when the launcher died over it."""
-        if self._control is None:
-            await self.start()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        run = Run(ours, notes, self._runs.discard)
+    async def _begin(self, spec: Spec, begin: Begin, plan: Plan, notes: tuple[str, ...]) -> Run | None:
+        """Begin one run; None when the launcher or the reaper died over it."""
+        seats = self._seats or await self._serving()
+        given = (spec.stdin, spec.stdout, spec.stderr)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if -1 in given else -1
+        streams = [null if stream < 0 else stream for stream in given] + ([spec.broker] if spec.broker >= 0 else [])
+        try:
+            seat = await seats.take(confined=plan.confined)
+            if seat is None:
+                return None
+            run = seat.begin(begin, plan, streams, notes, self._runs.discard)
+        finally:
+            if null >= 0:
+                os.close(null)
         self._runs.add(run)
         try:
-            with theirs:
-                await self._send(spec, plan, theirs.fileno())
-            answer = await run.started()
+            failure = await run.started()
         except BaseException:
             self._in_background(run.kill(spec.grace_s))
             raise
-        if isinstance(answer, Started):
+        if failure == "":
             return run
-        if isinstance(answer, Failed):
-            raise SandboxError(answer.error)
-        return None
-
-    async def _send(self, spec: Spec, plan: Plan, run: int) -> None:
-        """Send a plan with its descriptors; that the launcher is gone shows on the run's socket."""
-        given = (spec.stdin, spec.stdout, spec.stderr)
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if -1 in given else -1
-        content = pack(plan)
-        memory = _memory(content) if len(content) > _INLINE_BYTES else -1
-        descriptors = [run, *(null if stream < 0 else stream for stream in given)]
-        descriptors += [descriptor for descriptor in (spec.broker, memory) if descriptor >= 0]
-        try:
-            async with self._sending:
-                await self._send_packet(packet_of(plan, content if memory < 0 else None), descriptors)
-        finally:
-            for descriptor in (null, memory):
-                if descriptor >= 0:
-                    os.close(descriptor)
-
-    async def _send_packet(self, packet: bytes, descriptors: list[int]) -> None:
-        while (control := self._control) is not None:
-            try:
-                socket.send_fds(control, [packet], descriptors, socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                await _writable(control)
-            except (BrokenPipeError, ConnectionResetError):
-                return
-            else:
-                return
+        end = await run.wait()
+        if failure:
+            raise SandboxError(failure)
+        return None if end.reason in {"exited", "lost"} else run  # else it was told to end before it began
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _gone(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
-        """The launcher died: what it ran ends by itself, and the next spawn starts another."""
-        self._forget(control)
-        self._process = None
-        self._in_background(asyncio.to_thread(_wait, process))
-
-    def _forget(self, control: socket.socket) -> None:
-        asyncio.get_running_loop().remove_reader(control)
-        control.close()
-        self._control = None
+    def _end_launcher(self) -> None:
+        """Let the launcher end, or note that it did: what it runs ends by itself, and the next spawn starts another."""
+        process, self._process = self._process, None
+        seats, self._seats = self._seats, None
+        if process and seats:
+            seats.close()
+            self._in_background(asyncio.to_thread(_wait, process))
 
     async def _libraries(self, spec: Spec, policy: Policy) -> tuple[str, ...]:
         """The shared libraries of a program, asked of its loader, which maps them and does not run it."""
@@ -223,30 +186,11 @@ def _session(pid: int) -> int:
         return 0
 
 
-def _memory(content: bytes) -> int:
-    """A memory file with this content."""
-    memory = os.memfd_create("run", os.MFD_CLOEXEC)
-    os.set_blocking(memory, False)
-    os.write(memory, content)
-    return memory
-
-
-async def _writable(sock: socket.socket) -> None:
-    """Wait until a socket takes more, or its other side is gone. In a thread, since it may be closed meanwhile."""
-    descriptor = os.dup(sock.fileno())
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLOUT)
-        await asyncio.to_thread(poll.poll)
-    finally:
-        os.close(descriptor)
-
-
 def _launch(start: Start) -> subprocess.Popen[bytes]:
     """Start the interpreter of the launcher, with nothing of the server's environment that a tool may not see."""
     env = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
     return subprocess.Popen(  # noqa: S603  our own module
-        [sys.executable, "-I", "-S", "-c", _BOOT, start_argument(start), json.dumps(_import_path())],
+        [sys.executable, "-I", "-S", "-c", _BOOT, start_argument(start), *_import_path()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(start.control,),

@@ -4,8 +4,8 @@ From asm/unistd_64.h and asm-generic/unistd.h; from 424 on the numbers are the s
 """
 
 import os
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 # The number on x86_64, and on aarch64.
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
@@ -106,8 +106,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """An architecture: its name in `uname -m`, its audit value (linux/audit.h), and its column above."""
 
     name: str

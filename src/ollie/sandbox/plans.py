@@ -15,7 +15,7 @@ from pathlib import Path
 from ollie.protocol.policy import Limits, Policy
 from ollie.sandbox import landlock, rlimits, seccomp
 from ollie.sandbox.probe import Probe
-from ollie.sandbox.requests import Plan, Ruleset
+from ollie.sandbox.requests import Begin, Plan, Ruleset
 
 
 class PlanError(ValueError):
@@ -33,8 +33,8 @@ def plan(
     cwd: str,
     background: bool,
     grace_s: float,
-) -> Plan:
-    """The plan of a run on this kernel.
+) -> tuple[Begin, Plan]:
+    """What the reaper of a run is told, and the plan of its program on this kernel.
 
     Args:
         policy: expanded; None for no sandbox, when `limits` hold.
@@ -44,8 +44,8 @@ def plan(
         call: as in `Plan`.
         env: as in `Plan`.
         cwd: as in `Plan`.
-        background: as in `Plan`.
-        grace_s: as in `Plan`.
+        background: as in `Begin`.
+        grace_s: as in `Begin`.
 
     Raises:
         PlanError: `unknown user x in general.user of the sandbox policy`.
@@ -55,15 +55,11 @@ def plan(
     unprivileged = user is not None or not kernel.root
     tasks = rlimits.tasks() if unprivileged and limits.processes else None
     inner, filtered = _restrictions(policy, kernel, call=bool(call)) if policy else (None, b"")
-    return Plan(
+    return Begin(background, grace_s, limits.memory or 0, limits.processes or 0), Plan(
         argv=argv,
         call=call,
         env=dict(env),
         cwd=cwd,
-        background=background,
-        grace_s=grace_s,
-        memory=limits.memory or 0,
-        processes=limits.processes or 0,
         rlimits=rlimits.values(limits, tasks),
         user=user,
         confined=policy is not None,

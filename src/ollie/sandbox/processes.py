@@ -5,15 +5,14 @@ decided here.
 """
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _RSS_FIELD = 21  # of /proc/PID/stat, counted from the state, which is the first field behind the name
 _PARENT_FIELD = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What a run has now: processes that have not ended, and the memory that they hold together."""
 
     processes: int

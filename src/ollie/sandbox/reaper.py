@@ -1,4 +1,4 @@
-"""The process above a run: it starts the program, ends all of it when told to, and says how it went.
+"""The process above a run: its program's process is made here, all of it is ended here, and how it went is said here.
 
 Every process of the run descends from the reaper, and whatever loses its parent becomes the reaper's child, so when it
 has no child left, nothing of the run is alive. It ends the run
@@ -10,6 +10,9 @@ has no child left, nothing of the run is alive. It ends the run
 
 First everything gets SIGTERM, after a grace SIGKILL. Inside a Landlock domain that scopes signals both reach everything
 at once (`scope.py`); without one the descendants are signalled one by one until none is left.
+
+A reaper takes one run after another: when nothing of a run is alive, nothing of it is left here either, and its domain
+holds the reaper alone. One that could not end a run, or was told to end, takes no other.
 """
 
 import os
@@ -20,23 +23,9 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from ollie.sandbox import child, scope
+from ollie.sandbox import child, enforce, scope
 from ollie.sandbox.processes import usage
-from ollie.sandbox.requests import (
-    PACKET_BYTES,
-    Deliver,
-    End,
-    Ended,
-    Failed,
-    Message,
-    Plan,
-    Reason,
-    Start,
-    Started,
-    decode,
-    encode,
-    receive,
-)
+from ollie.sandbox.requests import PACKET_BYTES, Begin, Deliver, End, Ended, Ready, Reason, Start, decode, encode
 from ollie.sandbox.syscalls import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
@@ -55,19 +44,16 @@ FORCE_AGAIN_S = 0.1
 GIVE_UP_S = 5.0  # without a domain a process of another user can refuse to end
 
 
-def stand_by(
-    job: socket.socket, childs_job: socket.socket, start: Start, *, launcher_pid: int, confined: bool
-) -> NoReturn:
-    """Become ready to be the reaper of a run, in a process made for it; then be it.
+def serve(control: socket.socket, start: Start, *, launcher_pid: int, confined: bool) -> NoReturn:
+    """Be the reaper of one run after another, in a process made for it.
 
-    All that does not depend on the run is done before there is one: the domain, and the fork of the program's process.
+    All that does not depend on a run is done before there is one: the domain, and the fork of the program's process.
 
     Args:
-        job: where the launcher sends the plan, with the run's socket; its end, before, ends this process.
-        childs_job: where it sends the plan to the program's process, with the program's descriptors.
+        control: the socket to the server; its end ends this process, and before that what it runs.
         start: what the launcher was started with.
         launcher_pid: the parent; when it is another one already, this process has nobody to serve.
-        confined: whether the run will be; without, this process stays outside of any domain.
+        confined: whether the runs will be; without, this process stays outside of any domain.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != launcher_pid:
@@ -77,57 +63,72 @@ def stand_by(
     notes: tuple[str, ...] = ()
     if confined:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
+        enforce.shrink_bounding_set()
         if start.outer:
             try:
                 scoped = scope.enter(start.server_pid, start.outer)
             except (scope.ScopeError, OSError) as error:
                 notes = (f"the processes of this run are ended one by one: {error}",)
-    read, write = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        child.stand_by(childs_job, write)
-    os.close(write)
-    childs_job.close()
-    received = receive(job)
-    if received is None:
-        os._exit(0)
-    plan, (control,) = received
-    job.close()
-    if _report(pid, read, control, notes):
-        tell(control, Reaper(plan, control, scoped, pid).watch())
+    signals = signal_descriptor(set(SIGNALS))
+    # When the server is gone there is nobody to tell anything.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        reusable = True
+        while reusable:
+            pid = _announce(control, notes)
+            begin = _begun(control.fileno(), signals)
+            if begin is None:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                break
+            run = Watch(begin, control.fileno(), signals, scoped, pid)
+            control.send(encode(run.until_ended()), socket.MSG_NOSIGNAL)
+            reusable = run.reusable
     os._exit(0)
 
 
-def _report(pid: int, status: int, control: int, notes: tuple[str, ...]) -> bool:
-    """Tell the server whether the program runs."""
-    failure = b""
-    while part := os.read(status, PACKET_BYTES):
-        failure += part
-    os.close(status)
-    if failure:
-        tell(control, Failed(failure.decode(errors="replace")))
-        os.waitpid(pid, 0)
-        return False
-    tell(control, Started(os.getpid(), pid, notes))
-    return True
+def _announce(control: socket.socket, notes: tuple[str, ...]) -> int:
+    """Have a process stand by for the next program, and tell the server; the process's id."""
+    job, its_job = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        job.close()
+        child.stand_by(its_job)
+    its_job.close()
+    with job:
+        socket.send_fds(control, [encode(Ready(os.getpid(), pid, notes))], [job.fileno()], socket.MSG_NOSIGNAL)
+    return pid
 
 
-def tell(control: int, message: Message) -> None:
-    """Send a message to the server; that it has gone is noticed elsewhere."""
-    try:
-        os.write(control, encode(message))
-    except (BrokenPipeError, ConnectionResetError):
-        return
+def _begun(control: int, signals: int) -> Begin | None:
+    """What the next run is; None when there will be none."""
+    poll = select.poll()
+    poll.register(signals, select.POLLIN)
+    poll.register(control, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if signals in ready and signal.SIGTERM in pending_signals(signals):
+            return None
+        if control in ready:
+            packet = os.read(control, PACKET_BYTES)
+            message = decode(packet) if packet else None
+            if message is None or isinstance(message, Begin):
+                return message  # anything else is for the run before, and came late
 
 
-class Reaper:
-    """One run from its start to its end."""
+class Watch:
+    """One run from its start to its end.
 
-    def __init__(self, plan: Plan, control: int, confined: scope.Scope | None, pid: int) -> None:
-        self._plan = plan
+    Attributes:
+        reusable: whether this process may take another run afterwards.
+    """
+
+    def __init__(self, begin: Begin, control: int, signals: int, confined: scope.Scope | None, pid: int) -> None:
+        self._begin = begin
         self._control = control
+        self._signals = signals
         self._scope = confined
         self._pid = pid
+        self.reusable = True
         self._result: int | None = None  # wait status of the first process
         self._reason: Reason | None = None  # why the run is being ended, None while it is not
         self._left_running = 0
@@ -135,23 +136,23 @@ class Reaper:
         self._give_up_at: float | None = None
         self._settled_at: float | None = None
         self._notes: tuple[str, ...] = ()
-        self._watch_at = time.monotonic() + WATCH_S if plan.memory or plan.processes else None
+        self._watch_at = time.monotonic() + WATCH_S if begin.memory or begin.processes else None
 
-    def watch(self) -> Ended:
+    def until_ended(self) -> Ended:
         """Wait for what happens until nothing of the run is alive."""
-        signals = signal_descriptor(set(SIGNALS))
         poll = select.poll()
-        poll.register(signals, select.POLLIN)
+        poll.register(self._signals, select.POLLIN)
         poll.register(self._control, select.POLLIN)
         while self._reap():
             timeout_s = self._timeout_s()
             ready = {descriptor for descriptor, _ in poll.poll(None if timeout_s is None else 1000 * timeout_s)}
-            if signals in ready and signal.SIGTERM in pending_signals(signals):
-                self._end("lost", self._plan.grace_s)
+            if self._signals in ready and signal.SIGTERM in pending_signals(self._signals):
+                self._leave()
             if self._control in ready and not self._listen():
                 poll.unregister(self._control)
-                self._end("lost", self._plan.grace_s)
+                self._leave()
             if not self._on_time(time.monotonic()):
+                self.reusable = False
                 break
         return self._ended()
 
@@ -166,7 +167,7 @@ class Reaper:
                 break
             if pid == self._pid:
                 self._result = status
-        if self._result is not None and not self._reason and not self._plan.background:
+        if self._result is not None and not self._reason and not self._begin.background:
             self._settled_at = self._settled_at or time.monotonic() + SETTLE_S
         return True
 
@@ -190,7 +191,7 @@ class Reaper:
         """Do what is due; False to give up on what refuses to end."""
         if self._settled_at is not None and now >= self._settled_at and self._reason is None:
             self._left_running = usage(os.getpid()).processes
-            self._end("exited", self._plan.grace_s)
+            self._end("exited", self._begin.grace_s)
         if self._watch_at is not None and now >= self._watch_at and self._reason is None:
             self._watch_at = now + WATCH_S
             self._check_limits()
@@ -202,10 +203,15 @@ class Reaper:
 
     def _check_limits(self) -> None:
         used = usage(os.getpid())
-        if 0 < self._plan.processes < used.processes:
+        if 0 < self._begin.processes < used.processes:
             self._end("processes", 0)
-        elif 0 < self._plan.memory < used.rss_bytes:
+        elif 0 < self._begin.memory < used.rss_bytes:
             self._end("memory", 0)
+
+    def _leave(self) -> None:
+        """End the run since the launcher or the server is gone."""
+        self.reusable = False
+        self._end("lost", self._begin.grace_s)
 
     def _end(self, reason: Reason, grace_s: float) -> None:
         """Begin to end the run, or end it sooner; the first reason stays."""
@@ -224,6 +230,7 @@ class Reaper:
             except scope.ScopeError as error:
                 self._notes = (f"the processes of this run were ended one by one: {error}",)
                 self._scope = None
+                self.reusable = False
             else:
                 return
         scope.sweep(number)

@@ -1,16 +1,19 @@
-"""What passes between the server, the launcher and the reapers.
+"""What passes between the server, the launcher, the reapers and the processes of programs.
 
-The server computes all of a run beforehand, as a `Plan`: what the forked processes have left to do is system calls, and
-every page that they touch is a page to copy. A plan travels with its descriptors in one packet to the launcher; when it
-is long, in a memory file, whose descriptor comes last and whose packet is empty. The descriptors are: the run's own
-socket, standard input, output and error, and the broker's if the run has one. The launcher passes plan and socket on to
-the reaper, and plan and streams to the program's process.
+The server asks the launcher for a reaper with one byte, and gives it one end of a socket: from then on it speaks with
+the reaper alone. The reaper says `Ready`, with the end of another socket, to the process that stands by below it. A run
+begins with two packets: `Begin` to the reaper, and the `Plan` with the program's descriptors to that process. It
+answers `RESTRICTED`, and then by closing its end when the program runs; or with what failed. Then the server may send
+`End` and `Deliver` to the reaper, which answers `Ended`, and is `Ready` for another run.
 
-Over the run's socket the server sends `End` and `Deliver`, and the reaper answers `Started` or `Failed`, then `Ended`.
+The server computes all of a run beforehand, as a `Plan`: what the forked process has left to do is system calls, and
+every page that it touches is a page to copy. The descriptors of a plan are: standard input, output and error, and the
+broker's if the run has one. A long plan lies in a memory file, whose descriptor comes last.
 
 The encoding is marshal: all of these processes are the same interpreter, and none of them takes messages from a tool.
 """
 
+import errno
 import marshal
 import os
 import socket
@@ -19,8 +22,11 @@ from typing import Literal, NamedTuple, get_args
 Reason = Literal["exited", "cancelled", "timed out", "memory", "processes", "lost"]
 
 PACKET_BYTES = 1 << 16
-_DESCRIPTORS = 6  # at most, with a plan
-_CONFINED, _FREE = b"c", b"f"
+CONFINED, FREE = b"c", b"f"  # what the launcher is asked for: the reaper of programs with a policy, or of others
+RESTRICTED = b"r"  # before it no program has run, so the plan may be given to another process
+_DESCRIPTORS = 5  # at most, with a plan
+_INLINE_BYTES = 32 << 10  # of a plan; what is longer goes into a memory file
+_IN_FILE = b"f"
 
 
 class Ruleset(NamedTuple):
@@ -41,10 +47,6 @@ class Plan(NamedTuple):
         call: `module:function` to call instead of executing a program, or empty.
         env: the whole environment.
         cwd: the working directory.
-        background: whether the run goes on after its first process.
-        grace_s: between SIGTERM and SIGKILL when nobody says another.
-        memory: limit of all processes together in bytes, 0 for none.
-        processes: limit of their number, 0 for none.
         rlimits: (resource, value) each.
         user: (uid, gid, groups) to become, None to stay.
         confined: whether new privileges and capabilities are given up.
@@ -56,10 +58,6 @@ class Plan(NamedTuple):
     call: str
     env: dict[str, str]
     cwd: str
-    background: bool
-    grace_s: float
-    memory: int
-    processes: int
     rlimits: tuple[tuple[int, int], ...]
     user: tuple[int, int, tuple[int, ...]] | None
     confined: bool
@@ -83,6 +81,36 @@ class Start(NamedTuple):
     preload: tuple[str, ...]
 
 
+class Ready(NamedTuple):
+    """A reaper can take a run, and a process stands by for its program. `notes` says what is not enforced."""
+
+    reaper_pid: int
+    pid: int
+    notes: tuple[str, ...]
+
+
+class Failed(NamedTuple):
+    """There is no reaper; a sentence for the user."""
+
+    error: str
+
+
+class Begin(NamedTuple):
+    """A run begins: what of it the reaper needs to know.
+
+    Args:
+        background: whether the run goes on after its first process.
+        grace_s: between SIGTERM and SIGKILL when nobody says another.
+        memory: limit of all processes together in bytes, 0 for none.
+        processes: limit of their number, 0 for none.
+    """
+
+    background: bool
+    grace_s: float
+    memory: int
+    processes: int
+
+
 class End(NamedTuple):
     """End the run, with a grace in seconds between the request and force."""
 
@@ -96,20 +124,6 @@ class Deliver(NamedTuple):
     number: int
 
 
-class Started(NamedTuple):
-    """The program runs, restricted."""
-
-    reaper_pid: int
-    pid: int
-    notes: tuple[str, ...]
-
-
-class Failed(NamedTuple):
-    """The program did not start; a sentence for the user."""
-
-    error: str
-
-
 class Ended(NamedTuple):
     """Nothing of the run is alive, but for what `notes` says."""
 
@@ -120,7 +134,7 @@ class Ended(NamedTuple):
     notes: tuple[str, ...]
 
 
-Message = End | Deliver | Started | Failed | Ended
+Message = Ready | Failed | Begin | End | Deliver | Ended
 _KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
 
 
@@ -129,25 +143,20 @@ def encode(message: Message) -> bytes:
     return marshal.dumps((type(message).__name__, tuple(message)))
 
 
-def _plain(record: Plan | Start) -> bytes:
-    """A record as tuples of tuples: marshal knows no classes."""
-    values: list[object] = [tuple(value) if isinstance(value, Ruleset) else value for value in record]
-    return marshal.dumps(tuple(values))  # type: ignore[arg-type] # the list of its types leaves out tuples of objects
-
-
 def decode(packet: bytes) -> Message:
     """The message of a packet."""
     kind, values = marshal.loads(packet)  # noqa: S302  from our own processes only
     return _KINDS[kind](*values)
 
 
-def pack(plan: Plan) -> bytes:
-    """A plan as plain tuples."""
-    return _plain(plan)
+def _plain(record: Plan | Start) -> bytes:
+    """A record as tuples of tuples: marshal knows no classes."""
+    values: list[object] = [tuple(value) if isinstance(value, Ruleset) else value for value in record]
+    return marshal.dumps(tuple(values))  # type: ignore[arg-type] # the list of its types leaves out tuples of objects
 
 
 def start_argument(start: Start) -> str:
-    """The launcher's only argument."""
+    """The launcher's argument."""
     return _plain(start).hex()
 
 
@@ -156,43 +165,35 @@ def started_with(argument: str) -> Start:
     return tuple.__new__(Start, marshal.loads(bytes.fromhex(argument)))  # noqa: S302  from our own server
 
 
-def unpack(content: bytes) -> Plan:
-    """The plan that `pack` wrote."""
-    values = marshal.loads(content)  # noqa: S302  from our own server only
-    return tuple.__new__(Plan, values)
+def send_plan(job: socket.socket, plan: Plan, streams: list[int]) -> None:
+    """Send a plan with the program's descriptors. Raises OSError when nobody is there to take it."""
+    content = _plain(plan)
+    if len(content) <= _INLINE_BYTES:
+        socket.send_fds(job, [content], streams, socket.MSG_NOSIGNAL)
+        return
+    memory = os.memfd_create("run", os.MFD_CLOEXEC)
+    try:
+        os.set_blocking(memory, False)
+        os.write(memory, content)
+        socket.send_fds(job, [_IN_FILE], [*streams, memory], socket.MSG_NOSIGNAL)
+    finally:
+        os.close(memory)
 
 
-def receive(job: socket.socket) -> tuple[Plan, list[int]] | None:
-    """A plan with its descriptors; None when there will be none."""
-    packet, descriptors = receive_packet(job)
-    if not packet or not descriptors:
+def receive_plan(job: socket.socket) -> tuple[Plan, list[int]] | None:
+    """A plan with its descriptors; None when there will be none. Raises OSError when it could not be taken whole."""
+    content, descriptors = receive(job)
+    if not content:
         return None
-    if len(packet) > 1:
-        return unpack(packet[1:]), descriptors
-    memory = descriptors.pop()
-    content = os.pread(memory, os.fstat(memory).st_size, 0)
-    os.close(memory)
-    return unpack(content), descriptors
+    if content == _IN_FILE:
+        memory = descriptors.pop()
+        content = os.pread(memory, os.fstat(memory).st_size, 0)
+        os.close(memory)
+    return tuple.__new__(Plan, marshal.loads(content)), descriptors  # noqa: S302  from our own server only
 
 
-def packet_of(plan: Plan, content: bytes | None) -> bytes:
-    """The packet for a plan: the launcher reads its first byte, and what follows is the plan, unless it has a file."""
-    return (_CONFINED if plan.confined else _FREE) + (content or b"")
-
-
-def is_confined(packet: bytes) -> bool:
-    """Whether the plan of a packet is confined."""
-    return packet[:1] == _CONFINED
-
-
-def split(packet: bytes, descriptors: list[int]) -> tuple[int, list[int], list[int]]:
-    """The descriptors of a packet: the run's socket, the program's streams, and the memory file if there is one."""
-    end = len(descriptors) if len(packet) > 1 else -1
-    return descriptors[0], descriptors[1:end], descriptors[end:] if end == -1 else []
-
-
-def receive_packet(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """A packet as it was sent, empty at the end. Without descriptors when this process may not open that many."""
+def receive(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """A packet with its descriptors, empty at the end. Raises OSError when this process may not open that many."""
     packet, ancillary, flags, _ = sock.recvmsg(
         PACKET_BYTES, socket.CMSG_SPACE(_DESCRIPTORS * 4), socket.MSG_CMSG_CLOEXEC
     )
@@ -200,5 +201,5 @@ def receive_packet(sock: socket.socket) -> tuple[bytes, list[int]]:
     if flags & socket.MSG_CTRUNC:
         for descriptor in descriptors:
             os.close(descriptor)
-        return packet, []
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return packet, descriptors

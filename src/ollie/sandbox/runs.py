@@ -3,12 +3,15 @@
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ollie.protocol.policy import Limits, Policy
 from ollie.sandbox.processes import Usage, usage
-from ollie.sandbox.requests import PACKET_BYTES, Deliver, End, Ended, Failed, Message, Reason, Started, decode, encode
+from ollie.sandbox.requests import PACKET_BYTES, RESTRICTED, Deliver, End, Message, Ready, Reason
+
+
+class SandboxError(RuntimeError):
+    """A run that did not start; the text is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +67,38 @@ class Exit:
 class Run:
     """A program that runs, with all that it starts. Made by `Launcher.spawn`.
 
+    Args:
+        ready: its reaper.
+        notes: as the attribute, without the reaper's.
+        job: the socket to the process that becomes the program; closed here.
+        tell: gives a message to the reaper.
+        when_ended: called at the end.
+
     Attributes:
-        reaper_pid: the process that everything of the run descends from.
+        reaper_pid: the process that everything of the run descends from; 0 after the end, since it takes another run.
         pid: the first process of the program.
         notes: what the policy asks for and is not enforced.
     """
 
-    def __init__(self, control: socket.socket, notes: tuple[str, ...], ended: "Callable[[Run], None]") -> None:
-        self.reaper_pid = 0
-        self.pid = 0
-        self.notes = notes
-        self._control = control
-        loop = asyncio.get_running_loop()
-        self._started: asyncio.Future[Started | Failed | None] = loop.create_future()
-        self._exit: asyncio.Future[Exit] = loop.create_future()
-        self._closed: asyncio.Future[None] = loop.create_future()
-        self._ended = ended
-        loop.add_reader(control.fileno(), self._listen)
+    def __init__(
+        self,
+        ready: Ready,
+        notes: tuple[str, ...],
+        job: socket.socket,
+        tell: Callable[[Message], None],
+        when_ended: "Callable[[Run], None]",
+    ) -> None:
+        self.reaper_pid = ready.reaper_pid
+        self.pid = ready.pid
+        self.notes = notes + ready.notes
+        self._job = job
+        self._restricted = False
+        self._tell = tell
+        self._when_ended = when_ended
+        self._loop = asyncio.get_running_loop()
+        self._started: asyncio.Future[str | None] = self._loop.create_future()
+        self._exit: asyncio.Future[Exit] = self._loop.create_future()
+        self._loop.add_reader(job, self._answered)
 
     async def wait(self) -> Exit:
         """How the run ended, when nothing of it is alive. The end of its pipes is not waited for."""
@@ -91,62 +109,53 @@ class Run:
 
         Cancelling this call does not take the order back. A second call can only shorten the grace.
         """
-        self._tell(End(reason, grace_s))
+        if not self._exit.done():
+            self._tell(End(reason, grace_s))
         await self.wait()
 
     def signal(self, number: int) -> None:
         """Signal the process group of the first process; after its end this does nothing."""
-        self._tell(Deliver(int(number)))
+        if not self._exit.done():
+            self._tell(Deliver(int(number)))
 
     def usage(self) -> Usage:
         """Processes and memory of the run now; zero after its end."""
         return Usage(0, 0) if self._exit.done() else usage(self.reaper_pid)
 
-    async def started(self) -> Started | Failed | None:
-        """What the reaper says about the start; None when it went away without a word."""
+    async def started(self) -> str | None:
+        """Wait until the program runs: empty; or what failed, a sentence; None when its process died before."""
         return await asyncio.shield(self._started)
 
-    async def closed(self) -> None:
-        """Wait until the reaper is gone too."""
-        await asyncio.shield(self._closed)
+    def unstarted(self) -> None:
+        """Nobody was there to take the plan."""
+        self._settle(None)
 
-    def _tell(self, message: Message) -> None:
-        if not self._exit.done():
-            # A reaper that reads nothing for hundreds of messages is stopped: there is nobody to tell.
-            with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-                self._control.send(encode(message), socket.MSG_NOSIGNAL)
+    def ended(self, how: Exit) -> None:
+        """The reaper has said how it ended, or has gone without a word, when nothing is left of the run either."""
+        self._answered()
+        self._settle(None)
+        self.reaper_pid = 0
+        self._exit.set_result(replace(how, notes=self.notes + how.notes))
+        self._when_ended(self)
 
-    def _listen(self) -> None:
-        try:
-            packet = self._control.recv(PACKET_BYTES)
-        except BlockingIOError:
-            return
-        except ConnectionResetError:
-            packet = b""
-        if not packet:
-            self._lost()
-            return
-        message = decode(packet)
-        if isinstance(message, Started):
-            self.reaper_pid, self.pid = message.reaper_pid, message.pid
-            self.notes += message.notes
-            self._started.set_result(message)
-        elif isinstance(message, Failed):
-            self._started.set_result(message)
-            self._finish(Exit(None, None, "lost", 0, self.notes))
-        elif isinstance(message, Ended):
-            self._finish(Exit(*message[:4], self.notes + message.notes))
+    def _answered(self) -> None:
+        """What the process says: that it is restricted, and nothing more when the program runs; or what failed."""
+        while not self._started.done():
+            try:
+                packet = self._job.recv(PACKET_BYTES)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:  # it has not read the plan
+                packet, self._restricted = b"", False
+            if packet == RESTRICTED:
+                self._restricted = True
+            elif packet:
+                self._settle(packet.decode(errors="replace"))
+            else:
+                self._settle("" if self._restricted else None)
 
-    def _lost(self) -> None:
-        """The socket ended. Without a report the reaper was killed, and what it left was ended by the launcher."""
-        asyncio.get_running_loop().remove_reader(self._control.fileno())
-        self._control.close()
+    def _settle(self, answer: str | None) -> None:
         if not self._started.done():
-            self._started.set_result(None)
-        self._finish(Exit(None, None, "lost", 0, self.notes))
-        self._closed.set_result(None)
-        self._ended(self)
-
-    def _finish(self, result: Exit) -> None:
-        if not self._exit.done():
-            self._exit.set_result(result)
+            self._loop.remove_reader(self._job)
+            self._job.close()
+            self._started.set_result(answer)

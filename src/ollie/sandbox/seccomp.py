@@ -122,53 +122,104 @@ class Instruction(NamedTuple):
     value: int
 
 
+class Step(NamedTuple):
+    """An instruction whose jumps go to the next place of that name; without a name to the next step."""
+
+    code: int
+    value: int
+    true: str = ""
+    false: str = ""
+
+
+Place = str  # a name in a list of steps
+_ALLOWED, _REFUSED = Step(_RETURN, _ALLOW), Step(_RETURN, _ERRNO | errno.ENOSYS)
+
+
 def program(denied: tuple[Rule, ...], on: Machine) -> tuple[Instruction, ...]:
-    """The filter for an architecture. Calls of another one, and of x32, answer ENOSYS."""
-    refuse = Instruction(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
-    code = [Instruction(_LOAD, 0, 0, _ARCH), Instruction(_JUMP_EQUAL, 1, 0, on.audit), refuse]
-    code.append(Instruction(_LOAD, 0, 0, _NR))
-    if on is X86_64:
-        code += [Instruction(_JUMP_GREATER_EQUAL, 0, 1, _X32_BIT), refuse]
+    """The filter for an architecture. Calls of another one, and of x32, answer ENOSYS.
+
+    The kernel runs it for every number once when it is loaded, and compiles it: so the number is searched for by
+    halves, and what is answered alike shares its return.
+    """
+    rules_of: dict[int, list[Rule]] = {}
     for rule in denied:
         for name in rule.calls.split():
             number = on.number(name)
             if number is not None:
-                code += _check(number, rule)
-    return (*code, Instruction(_RETURN, 0, 0, _ALLOW))
+                rules_of.setdefault(number, []).append(rule)
+    tested = {number: found for number, found in rules_of.items() if found[0].tests}
+    errors = {number: found[0].error for number, found in rules_of.items() if not found[0].tests}
+    goals = {number: f"call {number}" for number in tested} | {n: f"error {error}" for n, error in errors.items()}
+    steps: list[Step | Place] = [Step(_LOAD, _ARCH), Step(_JUMP_EQUAL, on.audit, "native"), _REFUSED, "native"]
+    steps.append(Step(_LOAD, _NR))
+    if on is X86_64:
+        steps += [Step(_JUMP_GREATER_EQUAL, _X32_BIT, false="search"), _REFUSED, "search"]
+    steps += _search(_ranges(goals))
+    for error in sorted(set(errors.values())):
+        steps += [f"error {error}", Step(_RETURN, _ERRNO | error)]
+    steps += ["allow", _ALLOWED]
+    for number, found in tested.items():
+        steps += [f"call {number}", *_tested(found)]
+    return _placed(steps)
 
 
-def _check(number: int, rule: Rule) -> Iterator[Instruction]:
-    """`if nr == number and all tests: return error`, with the call number in the accumulator before and after."""
-    body = [instruction for test in rule.tests for instruction in _test(test)]
-    body.append(Instruction(_RETURN, 0, 0, _ERRNO | rule.error))
-    # A failed test jumps behind the body, to the instruction that loads the number again.
-    size = len(body)
-    yield Instruction(_JUMP_EQUAL, 0, size + bool(rule.tests), number)
-    for index, instruction in enumerate(body):
-        rest = size - index - 1
-        yield instruction._replace(
-            jump_true=rest if instruction.jump_true == _OUT else instruction.jump_true,
-            jump_false=rest if instruction.jump_false == _OUT else instruction.jump_false,
-        )
-    if rule.tests:
-        yield Instruction(_LOAD, 0, 0, _NR)
+def _ranges(goals: dict[int, Place]) -> list[tuple[int, Place]]:
+    """Where to go by number, as ranges: each begins with its number and ends before the next one."""
+    ranges: list[tuple[int, Place]] = []
+    for first in sorted({0, *goals, *(number + 1 for number in goals)}):
+        goal = goals.get(first, "allow")
+        if not ranges or ranges[-1][1] != goal:
+            ranges.append((first, goal))
+    return ranges
 
 
-_OUT = -1  # a jump that leaves the body, filled in by `_check`
+def _search(ranges: list[tuple[int, Place]]) -> Iterator[Step | Place]:
+    """Go where the range of the number in the accumulator leads."""
+    middle = len(ranges) // 2
+    low, high = ranges[:middle], ranges[middle:]
+    first, goal = high[0]
+    upper = f"from {first}"
+    yield Step(_JUMP_GREATER_EQUAL, first, goal if len(high) == 1 else upper, low[0][1] if len(low) == 1 else "")
+    if len(low) > 1:
+        yield from _search(low)
+    if len(high) > 1:
+        yield upper
+        yield from _search(high)
 
 
-def _test(test: Test) -> list[Instruction]:
-    """Load, mask and compare; falls through when the test holds, leaves the body when not."""
-    code = [Instruction(_LOAD, 0, 0, _ARGUMENTS + 8 * test.argument)]  # the low half comes first on both architectures
+def _tested(found: list[Rule]) -> Iterator[Step | Place]:
+    """The first rule whose tests all hold answers; else the call is allowed."""
+    for rule in found:
+        for test in rule.tests:
+            yield from _test(test)
+        yield Step(_RETURN, _ERRNO | rule.error)
+        yield "next rule"
+    yield _ALLOWED
+
+
+def _test(test: Test) -> Iterator[Step | Place]:
+    """Load, mask and compare; falls through when the test holds, goes to the next rule when not."""
+    yield Step(_LOAD, _ARGUMENTS + 8 * test.argument)  # the low half comes first on both architectures
     if test.mask != Test(0, ()).mask:
-        code.append(Instruction(_AND, 0, 0, test.mask))
-    for index, value in enumerate(test.values):
-        rest = len(test.values) - index - 1
-        if test.none:
-            code.append(Instruction(_JUMP_EQUAL, _OUT, 0, value))
-        else:
-            code.append(Instruction(_JUMP_EQUAL, rest, 0 if rest else _OUT, value))
-    return code
+        yield Step(_AND, test.mask)
+    for value in test.values[:-1]:
+        yield Step(_JUMP_EQUAL, value, "next rule" if test.none else "holds")
+    last = test.values[-1]
+    yield Step(_JUMP_EQUAL, last, "next rule") if test.none else Step(_JUMP_EQUAL, last, false="next rule")
+    yield "holds"
+
+
+def _placed(steps: list[Step | Place]) -> tuple[Instruction, ...]:
+    """The instructions, with their jumps counted; all of them lead forward."""
+    code: list[Instruction] = []  # from the last one
+    behind: dict[Place, int] = {}  # how many instructions follow a place
+    for step in reversed(steps):
+        if isinstance(step, Place):
+            behind[step] = len(code)
+            continue
+        true, false = (len(code) - behind[place] if place else 0 for place in (step.true, step.false))
+        code.append(Instruction(step.code, true, false, step.value))
+    return tuple(reversed(code))
 
 
 @cache

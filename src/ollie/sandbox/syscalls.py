@@ -1,7 +1,7 @@
 """System calls that Python has no function for, made through libc's `syscall`.
 
-Every integer is passed as `c_long`: a C int leaves the upper half of a register undefined, and the kernel reads it all.
-A call that fails raises OSError with its errno; the caller knows what it was doing.
+Every argument is passed as wide as a pointer: a C int leaves the upper half of a register undefined, and the kernel
+reads it all. A call that fails raises OSError with its errno; the caller knows what it was doing.
 """
 
 import ctypes
@@ -21,7 +21,18 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
+_UNUSED = (0,) * 6  # for the arguments that a call does not have
 Buffer = bytes | ctypes.Array[ctypes.c_char] | None
+
+
+def attempt(name: str, *arguments: int | Buffer) -> int:
+    """Make a system call by its name in `numbers.py`; its result, or its errno as a negative number.
+
+    Raises:
+        OSError: ENOSYS on an architecture without numbers.
+    """
+    result = _syscall()(_number(name), *arguments, *_UNUSED[len(arguments) :])
+    return -ctypes.get_errno() if result == -1 else result
 
 
 def call(name: str, *arguments: int | Buffer) -> int:
@@ -30,17 +41,15 @@ def call(name: str, *arguments: int | Buffer) -> int:
     Raises:
         OSError: with the errno of the call; ENOSYS on an architecture without numbers.
     """
-    passed = [ctypes.c_long(item) if isinstance(item, int) else item for item in arguments]
-    result = _syscall()(_number(name), *passed)
-    if result == -1:
-        error = ctypes.get_errno()
-        raise OSError(error, f"{name}: {os.strerror(error)}")
+    result = attempt(name, *arguments)
+    if result < 0:
+        raise OSError(-result, f"{name}: {os.strerror(-result)}")
     return result
 
 
 def prctl(option: int, value: int, *more: int) -> None:
     """Set an attribute of this process. Raises OSError."""
-    call("prctl", option, value, *(*more, 0, 0, 0)[:3])
+    call("prctl", option, value, *more)
 
 
 def become_subreaper() -> None:
@@ -49,17 +58,18 @@ def become_subreaper() -> None:
 
 
 @cache
-def _number(name: str) -> ctypes.c_long:
+def _number(name: str) -> int:
     here = machine()
     number = here.number(name) if here else None
     if number is None:
         raise OSError(errno.ENOSYS, f"{name}: {os.strerror(errno.ENOSYS)}")
-    return ctypes.c_long(number)
+    return number
 
 
 @cache
 def _syscall() -> Callable[..., int]:
     function = ctypes.CDLL(None, use_errno=True).syscall
+    function.argtypes = (ctypes.c_long, *(ctypes.c_void_p for _ in _UNUSED))
     function.restype = ctypes.c_long
     return function
 

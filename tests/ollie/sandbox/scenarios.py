@@ -315,6 +315,52 @@ async def reaper_killed(place: str) -> dict[str, object]:
     return {"reason": result.reason, "after": len([pid for pid in pids if alive(pid)])}
 
 
+async def reused(place: str) -> dict[str, object]:
+    """Runs one after the other, the first of which leaves something behind."""
+    own = Launcher()
+    await own.start()
+    reapers, after, outputs = [], [], []
+    scripts = [["/bin/sh", "-c", f"echo {number}; read end"] for number in (1, 2, 3)]
+    for argv in ([PYTHON, "-c", DAEMONS], *scripts):
+        started = await Started.of(place, argv, "strict", own, grace_s=0.1)
+        outputs.append(await started.line())
+        reapers.append(started.run.reaper_pid)
+        started.hang_up()
+        await started.run.wait()
+        after.append(started.run.reaper_pid)
+        started.close()
+    await own.close()
+    pids = [int(pid) for pid in outputs[0].split()]
+    return {
+        "reapers": len(set(reapers)),
+        "after": after,
+        "alive": len([pid for pid in pids if alive(pid)]),
+        "outputs": outputs[1:],
+    }
+
+
+async def idle_killed(place: str, what: str) -> dict[str, object]:
+    """What stands by for the next run is killed, and the server has not noticed when it asks for one."""
+    own = Launcher()
+    started = await Started.of(place, ["/bin/echo", "1"], "strict", own)
+    await started.run.wait()
+    started.close()
+    while len(children(own.pid)) < 2 or not all(map(children, children(own.pid))):  # noqa: ASYNC110  as in _idle
+        await asyncio.sleep(0)
+    reapers = children(own.pid)
+    processes = [pid for reaper in reapers for pid in children(reaper)]
+    for pid in {"reapers": reapers, "processes": processes, "all": [own.pid, *reapers]}[what]:
+        os.kill(pid, signal.SIGKILL)
+    while any(map(alive, processes)):  # those of a killed reaper are killed by the kernel
+        pass
+    again = await Started.of(place, ["/bin/echo", "again"], "strict", own)
+    output = await again.rest()
+    result = await again.run.wait()
+    again.close()
+    await own.close()
+    return {"output": output.decode(), "status": result.status, "reason": result.reason}
+
+
 async def server_killed(place: str, policy: str | None) -> dict[str, object]:
     """The server is killed with its runs going on."""
     server = subprocess.Popen(
@@ -350,16 +396,23 @@ async def many(place: str, count: int) -> dict[str, object]:
         started.close()
         return output == f"{number}\n".encode() and result.status == 0
 
-    await _settled()
-    before = len(os.listdir("/proc/self/fd"))
+    before = await _descriptors()
     right = await asyncio.gather(*(one(number) for number in range(count)))
-    await _settled()
-    return {"right": sum(right), "descriptors": len(os.listdir("/proc/self/fd")) - before}
+    return {"right": sum(right), "descriptors": await _descriptors() - before}
 
 
-async def _settled() -> None:
-    """Wait until every reaper of the shared launcher is gone."""
-    await asyncio.gather(*(run.closed() for run in tuple((await launcher())._runs)))
+async def _descriptors() -> int:
+    """How many descriptors are open when the shared launcher is at rest, without the two for each idle reaper."""
+    idle = await _idle()
+    return len(os.listdir("/proc/self/fd")) - 2 * idle
+
+
+async def _idle() -> int:
+    """Wait until every reaper of the shared launcher is idle; how many these are."""
+    seats = (await launcher())._seats._seats
+    while any(not seat.ready for seat in seats):  # noqa: ASYNC110  it is told to nobody
+        await asyncio.sleep(0)
+    return len(seats)
 
 
 async def cancelled_spawn(place: str) -> dict[str, object]:
@@ -372,7 +425,7 @@ async def cancelled_spawn(place: str) -> dict[str, object]:
     with suppress(asyncio.CancelledError):
         run = await task
         await run.kill(0)
-    await _settled()
+    await _idle()
     return {"left": len([pid for pid in descendants(shared.pid) if "sleep" in command(pid)])}
 
 

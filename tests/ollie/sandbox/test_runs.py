@@ -82,6 +82,20 @@ def test_reaper_killed(inside: Inside, place: Path) -> None:
     assert inside("reaper_killed", place=str(place)) == {"reason": "lost", "after": 0}
 
 
+def test_reaper_takes_one_run_after_another(inside: Inside, place: Path) -> None:
+    """Two are enough for runs in turn; a run that has ended names none, and nothing of it is left to the next."""
+    result = inside("reused", place=str(place))
+    assert 1 <= result.pop("reapers") <= 2
+    assert result == {"after": [0, 0, 0, 0], "alive": 0, "outputs": ["1\n", "2\n", "3\n"]}
+
+
+@pytest.mark.parametrize("what", ["reapers", "processes", "all"])
+def test_what_stands_by_is_killed(inside: Inside, place: Path, what: str) -> None:
+    """A run that meets dead processes gets other ones."""
+    result = inside("idle_killed", place=str(place), what=what)
+    assert result == {"output": "again\n", "status": 0, "reason": "exited"}
+
+
 @pytest.mark.parametrize("policy", ["strict", None])
 def test_server_killed(inside: Inside, place: Path, policy: object) -> None:
     """A server that gets SIGKILL leaves neither launcher, reapers nor programs behind."""

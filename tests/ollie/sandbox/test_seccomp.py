@@ -1,6 +1,7 @@
 """The filter as a value: every rule is run through a small BPF machine, for both architectures."""
 
 import errno
+import itertools
 import socket
 import struct
 
@@ -165,6 +166,29 @@ def test_every_jump_stays_inside(machine: Machine, network: Network, landlock: o
             assert 0 <= jump <= 255
             assert index + 1 + jump < len(program) or instruction.code == 0x06
     assert program[-1].code == 0x06
+
+
+@MACHINES
+@pytest.mark.parametrize("network", [OFF, ON, UNIX, BOTH])
+@pytest.mark.parametrize("landlock", [True, False])
+def test_filter_answers_as_the_table_says(machine: Machine, network: Network, landlock: object) -> None:
+    """Every number is answered by the first of its rules whose tests all hold, whatever the arguments."""
+    program = seccomp.program(seccomp.rules(network, landlock=bool(landlock)), machine)
+    rules: dict[int | None, list[seccomp.Rule]] = {}
+    for rule in seccomp.rules(network, landlock=bool(landlock)):
+        for call in rule.calls.split():
+            rules.setdefault(machine.number(call), []).append(rule)
+    for number in range(max(filter(None, rules)) + 3):
+        own = rules.get(number, [])
+        values = {value for rule in own for test in rule.tests for value in (*test.values, test.mask)} | {7, 1 << 32}
+        for arguments in itertools.product(values, repeat=3 if len(values) > 2 else 1):
+            given = (*arguments, 0, 0)
+            expected = next((rule.error for rule in own if all(_holds(test, given) for test in rule.tests)), ALLOW)
+            assert run(program, number, given, machine.audit) == expected
+
+
+def _holds(test: seccomp.Test, arguments: tuple[int, ...]) -> bool:
+    return ((arguments[test.argument] & test.mask) in test.values) is not test.none
 
 
 def test_numbers_are_distinct() -> None:

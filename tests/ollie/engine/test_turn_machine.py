@@ -120,9 +120,9 @@ class TurnMachine(RuleBasedStateMachine):
         """The history is forgotten."""
         self.give(ev.Clear())
 
-    @rule(event=st.sampled_from([ev.Stop(), ev.Inject("also"), ev.SetPlan("a plan"), ev.SetPlan("")]))
+    @rule(event=st.sampled_from([ev.Stop(), ev.Inject("also"), ev.SetPlan("a plan"), ev.SetPlan(""), ev.Spent(0.5)]))
     def meddle(self, event: ev.Event) -> None:
-        """Somebody stops it, injects words, writes its plan."""
+        """Somebody stops it, injects words, writes its plan; a sub-agent costs something."""
         self.give(event)
 
     @rule(limits=st.builds(Limits, max_steps=st.integers(0, 3), max_cost_usd=st.sampled_from([0.0, 0.1, 9.0])))

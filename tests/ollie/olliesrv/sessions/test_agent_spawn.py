@@ -119,6 +119,12 @@ async def test_several_work_side_by_side(begin: Make) -> None:
     assert await results(agent) == [(early, True), (early, True), ("you said: three", False)]
 
 
+async def test_forty_of_one_reply(begin: Make) -> None:
+    """All of them work, a few at a time, and the results have the order of the calls."""
+    agent = await begin(*({"prompt": f"number {n}"} for n in range(40)))
+    assert await spawned(agent) == [(f"you said: number {n}", False) for n in range(40)]
+
+
 async def test_a_named_one_stays(begin: Make) -> None:
     """It can be prompted afterwards."""
     agent = await begin({"prompt": "count", "name": "helper"})

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ollie.protocol.words import located, reason, unknown
+from ollie.protocol.words import located, moment, reason, unknown
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,11 @@ def test_located() -> None:
     """The name of the file goes first where there is one."""
     assert located(OSError(errno.ENOENT, os.strerror(errno.ENOENT), "/a/B")) == "/a/B: no such file or directory"
     assert located(ValueError("no such thing")) == "no such thing"
+
+
+def test_a_moment_is_in_utc() -> None:
+    """Whatever the time zone; what is less than a second is left out."""
+    assert moment(1767355200.9) == "2026-01-02T12:00:00Z"
 
 
 @pytest.mark.parametrize(

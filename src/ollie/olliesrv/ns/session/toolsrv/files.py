@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from ninep.files import done
 from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.toolserver.relay import Counterpart
@@ -39,13 +40,8 @@ def write(path: str) -> Callable[[Session, OlliePeer, bytes], Awaitable[None]]:
 
 def command(path: str) -> Callable[[Session, OlliePeer, str], Awaitable[str]]:
     """A file that takes commands and answers none."""
-
-    async def run(session: Session, peer: OlliePeer, text: str) -> str:
-        async with session.toolsrv.visit(aname(peer)) as client:
-            await client.write(path, text.encode())
-        return ""
-
-    return run
+    take = write(path)
+    return lambda session, peer, text: done(take(session, peer, text.encode()))
 
 
 def ask(path: str) -> Callable[[Session, OlliePeer, str], Awaitable[str]]:

@@ -1,6 +1,8 @@
 """fetch: pages and texts over HTTP, and what cannot be had."""
 
+import socket
 import subprocess
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from website import Answer, Authority, serving
 
+from ollie.tools import fetch
 from ollie.tools.fetch import LIMIT_BYTES, checked
 from ollie.tools.html_text import plain
 from ollie.tools.program import ToolError
@@ -249,3 +252,24 @@ def test_tls_where_it_was_not_asked_for(call: Call, authority: Authority) -> Non
         done = call("fetch", url=url.replace("https:", "http:"))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"])
+def test_a_site_that_is_silent(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the beginning, or in the middle of its answer: the wait has an end."""
+    monkeypatch.setattr(fetch, "_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.sendall(said)
+                while peer.recv(1024):
+                    pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ToolError, match=r"no answer in 0\.1 s$"):
+            fetch.fetch({"url": url})
+        thread.join()

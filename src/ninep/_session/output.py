@@ -24,14 +24,26 @@ class Output:
     Attributes:
         output: pieces to write, in order. The driver empties it.
         output_bytes: their length.
+        wording: makes the text of an Rerror from an ename; None leaves it as it is.
     """
 
-    __slots__ = ("_closed", "_deliveries", "_msize", "_processing", "_trace", "driver", "output", "output_bytes")
+    __slots__ = (
+        "_closed",
+        "_deliveries",
+        "_msize",
+        "_processing",
+        "_trace",
+        "driver",
+        "output",
+        "output_bytes",
+        "wording",
+    )
 
     def __init__(self, driver: Driver, msize: int, trace: Callable[[str, Buffer], None] | None) -> None:
         self.driver = driver
         self.output: list[bytes] = []
         self.output_bytes = 0
+        self.wording: Callable[[str], str] | None = None
         self._msize = msize
         self._trace = trace
         self._processing = False  # messages are being handled; the driver writes after that
@@ -67,6 +79,8 @@ class Output:
 
     def rerror(self, tag: int, ename: str) -> bytes:
         """Rerror; a long text is cut."""
+        if self.wording is not None:
+            ename = self.wording(ename)
         limit = min(_ENAME_BYTES, self._msize - 9)
         if len(ename) * 4 > limit:
             ename = ename.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")

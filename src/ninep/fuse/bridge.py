@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ninep.enames import errno_of
 from ninep.errors import ConnectionLostError, NinepError
 from ninep.fuse import protocol
 from ninep.fuse.callers import Judge
 from ninep.fuse.device import Device, Request
-from ninep.fuse.enames import errno_of
 from ninep.fuse.nodes import Nodes
 from ninep.fuse.opcodes import Opcode
 from ninep.fuse.operations import Operations

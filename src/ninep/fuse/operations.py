@@ -13,11 +13,11 @@ from functools import partial
 from typing import NamedTuple
 
 from ninep import _wire
+from ninep.enames import errno_of
 from ninep.errors import ConnectionLostError, NinepError
 from ninep.fuse import protocol
 from ninep.fuse.callers import process_of
 from ninep.fuse.device import Request
-from ninep.fuse.enames import errno_of
 from ninep.fuse.handles import DirHandle, FileHandle, ino_of, mode_of
 from ninep.fuse.nodes import Node, Nodes, Spot
 from ninep.fuse.opcodes import Opcode

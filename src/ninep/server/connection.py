@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from ninep import dial
 from ninep._session import DIALECT, OUTPUT_BYTES, AfidConversation, Place, Session
+from ninep.enames import for_linux
 from ninep.errors import NinepError, ProtocolError
 from ninep.server.inline import Inline
+from ninep.tree import Options
 
 if TYPE_CHECKING:
     from ninep.server.server import Server
@@ -125,9 +127,12 @@ class Connection(asyncio.BufferedProtocol):
         """The server decides."""
         return self._server.authenticate(self._conn, uname, aname)
 
-    def attach(self, uname: str, aname: str, auth: AfidConversation | None) -> Awaitable[Place]:
+    async def attach(self, uname: str, aname: str, auth: AfidConversation | None) -> Place:
         """The server decides."""
-        return self._server.attach(self._conn, uname, aname, auth)
+        place = await self._server.attach(self._conn, uname, aname, auth)
+        if Options.split(aname)[1].kernel:
+            self.session.wording = for_linux
+        return place
 
     def failed(self, place: Place, error: NinepError) -> None:
         """The server keeps it."""

@@ -5,7 +5,10 @@ import errno
 import pytest
 
 from ninep import errors
-from ninep.fuse.enames import errno_of
+from ninep.enames import errno_of, for_linux
+from ninep.errors import NinepError
+from ninep.server import Server
+from ninep.testing import connected
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,19 @@ from ninep.fuse.enames import errno_of
         ("interrupted", errno.EINTR),
         ("too many fids", errno.ENFILE),
         ("connection lost", errno.ENOTCONN),
-        ("the model is tired", errno.EIO),
+        ("remove prohibited", errno.EPERM),
+        ("name missing: name=X", errno.EINVAL),
+        ("key given twice: a", errno.EINVAL),
+        ("max_agents must be a whole number from 0: x", errno.EINVAL),
+        ("keep is yes or no: maybe", errno.EINVAL),
+        ("agent is running: a (stop it first)", errno.EBUSY),
+        ("session has 9 agents already (max_agents): s", errno.EAGAIN),
+        ("plan is longer than 5 bytes", errno.EMSGSIZE),
+        ("not run: refused without the sandbox", errno.EACCES),
+        ("the store cannot be read: disk is broken", errno.EIO),
+        ("the tool server does not answer after 5 s", errno.EIO),
+        ("the model is tired", errno.EINVAL),
+        ("rpc trouble", errno.EIO),
         ("", errno.EIO),
     ],
 )
@@ -45,14 +60,24 @@ def test_own_texts_are_known() -> None:
     """Of ninep's own texts only those that blame the bridge or the server are input/output errors."""
     texts = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, str)}
     assert {text for text in texts if errno_of(text) == errno.EIO} == {
-        errors.OPEN_FID_WALKED,
-        errors.AFID_MISUSED,
-        errors.TAG_IN_USE,
-        errors.COUNT_TOO_SMALL,
-        errors.TOO_MANY_NAMES,
         errors.VERSION_FIRST,
         errors.MSIZE_TOO_SMALL,
         errors.NO_AUTHENTICATION,
-        errors.AFID_OF_ANOTHER,
         errors.INTERNAL,
     }
+    assert all(for_linux(text) for text in texts)
+
+
+async def test_words_for_linux(server: Server) -> None:
+    """Who attaches with the option `kernel` gets errors in Linux's words; everybody else in the server's."""
+    for aname, words in (
+        ("", "unknown command: dance"),
+        ("kernel", "Invalid argument"),
+        ("x,kernel", "Invalid argument"),
+    ):
+        async with connected(server, aname=aname) as client:
+            with pytest.raises(NinepError) as caught:
+                await client.write("thing/a/ctl", b"dance")
+            assert str(caught.value).startswith(words)
+            with pytest.raises(NinepError, match="No such file or directory" if aname else "file does not exist"):
+                await client.stat("nowhere")

@@ -134,6 +134,7 @@ async def _listening(ollie: Ollie, options: Options) -> AsyncIterator[None]:
     door = Door(ollie, secret.load() if options.tcp and not options.no_auth else None)
 
     server = Server(ns.tree(ollie), attach=door.attach, auth=door, on_error=partial(errors.keep, ollie))
+    ollie.listener = server
     try:
         for place in options.places:
             try:

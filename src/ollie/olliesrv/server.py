@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ninep import dial
+from ninep.server import Server
 from ollie.backends.registry import Backends
 from ollie.olliesrv import generate
 from ollie.olliesrv.errors import denied
@@ -43,9 +44,13 @@ class Ollie:
     Args:
         services: what its objects share.
         lock: the lease on its data directory, let go of at its end.
+
+    Attributes:
+        listener: what serves its name space, set by who makes that.
     """
 
     number = 0
+    listener: Server
 
     def __init__(self, services: Services, lock: Lock) -> None:
         self.config = services.config

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ninep.files import Control, Request, Text
+from ninep.server import statistics_file
 from ninep.tree import Dir, Entry, Tree
 from ollie.olliesrv.door import access
 from ollie.olliesrv.ns import aliases, bypass, ctl, errors, models, session, tools
@@ -33,6 +34,7 @@ ENTRIES: Final[Sequence[Entry[Ollie]]] = (
     Text("help", 0o440, "This reference.", render=lambda _ollie, _peer: reference.text(ENTRIES)),
     Text("aliases", 0o440, "What each id stands for: id, path.", render=aliases.render),
     Text("errors", 0o440, "Errors of yours that no reply could carry, the last 64.", render=errors.render),
+    statistics_file(lambda ollie: ollie.listener, mode=0o400),
     Control(
         "ctl",
         0o600,

@@ -32,6 +32,7 @@ async def world(serve: Callable[..., Any], place: Path) -> AsyncIterator[World]:
 
     address = f"unix!{place}/ns/ollie"
     server = Server(ns.tree(ollie), attach, on_error=partial(errors.keep, ollie))
+    ollie.listener = server
     await server.listen(address)
     clients: list[Client] = []
 

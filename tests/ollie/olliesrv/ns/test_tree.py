@@ -121,3 +121,18 @@ async def test_the_help_of_a_control_file_is_its_text(world: World) -> None:
     assert b"pause" in await client.read("session/one/ctl")
     assert b"stop" in await client.read("session/one/agent/coder/ctl")
     assert f"cwd={world.work}\n".encode() in await client.read("session/one/agent/coder/cfg")
+
+
+async def test_statistics_count_what_is_open(world: World) -> None:
+    """Connections, fids and requests of all clients, read by the owner."""
+    client = await world.populated()
+    before = await client.read("statistics")
+    other = await world.attach("other")
+    await other.open("session/idx")
+    counted = [
+        dict(line.split("=") for line in text.decode().splitlines())
+        for text in (before, await client.read("statistics"))
+    ]
+    assert [sorted(numbers) for numbers in counted] == [["connections", "fids", "outstanding"]] * 2
+    grown = {key: int(counted[1][key]) - int(counted[0][key]) for key in counted[0]}
+    assert grown == {"connections": 1, "fids": 2, "outstanding": 0}

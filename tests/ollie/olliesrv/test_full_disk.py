@@ -92,3 +92,12 @@ async def test_after_a_restart_everything_is_there(
     await ollie.close()
     again = (await (await serve()).sessions.find("myproj", by=None)).find_agent("coding")
     assert again.plan.text == LONG.decode()
+
+
+async def test_a_sub_agent_that_cannot_be_stored(agent: Agent, disk: Disk) -> None:
+    """Its maker gets the reason as the result, and none is left."""
+    disk.full = True
+    given = await subagents.call(agent.session, {"prompt": "x" * 100_000}, by=agent)
+    assert given.is_error
+    assert FULL in repr(given.content)
+    assert agent.session.agents() == [agent]

@@ -9,11 +9,12 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ninep.errors import PERMISSION_DENIED
+from ninep.errors import PERMISSION_DENIED, NinepError
 from ollie.engine import own
 from ollie.engine.records import Reason
 from ollie.olliesrv.errors import RefusedError
 from ollie.protocol.result import ToolResult, text
+from ollie.store.rows import StoreError
 
 if TYPE_CHECKING:
     from ollie.engine.events import TurnEnded
@@ -77,9 +78,9 @@ async def call(session: "Session", arguments: Mapping[str, Any], *, by: "Agent")
         ended = await work.ended()
     except asyncio.CancelledError:
         return text(await asyncio.shield(session.later(work.interrupt())), is_error=True)
-    except RefusedError as error:  # somebody killed it
-        await asyncio.shield(session.later(work.interrupt()))
-        return text(f"the sub-agent {work.agent.name} is gone: {error}", is_error=True)
+    except NinepError as error:  # somebody killed it, or its prompt cannot be stored
+        words = await asyncio.shield(session.later(work.interrupt()))
+        return text(f"{words}\nthe sub-agent {work.agent.name} is gone: {error}".lstrip("\n"), is_error=True)
     if ended.reason in _FINE:
         return text(ended.reply)
     return text(f"{ended.reply}\nthe sub-agent ended early: {_why(ended)}".lstrip("\n"), is_error=True)
@@ -185,4 +186,5 @@ def _remedy(error: str) -> str:
 
 async def _remove(agent: "Agent") -> None:
     if not agent.gone:
-        await agent.kill(by=None)
+        with contextlib.suppress(StoreError):  # then it is forgotten on disk later
+            await agent.kill(by=None)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import lru_cache
 
 from ollie.protocol import paths
 from ollie.protocol.policy import Filesystem, Policy, PolicyError
@@ -15,6 +16,7 @@ from ollie.protocol.words import unknown
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+_LOCATIONS = (*_XDG, "HOME", "XDG_RUNTIME_DIR", "OLLIE_CFG_PATH", "OLLIE_DATA_PATH", "OLLIE_CACHE_PATH")
 
 # The variables that every tool gets; `LC_*` by its prefix.
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "TZ", "TMPDIR")
@@ -29,9 +31,10 @@ def placeholders(cwd: str, tmpdir: str, environ: Mapping[str, str] | None = None
         tmpdir: the directory for its temporary files, resolved too.
         environ: where HOME, XDG_* and OLLIE_* come from; os.environ when left out. XDG_RUNTIME_DIR has no default.
     """
-    env = os.environ if environ is None else environ
-    home = os.path.realpath(paths.home(env))
-    env = {**env, "HOME": home}
+    given = os.environ if environ is None else environ
+    # Copied: each look into os.environ encodes and decodes.
+    env = {name: value for name in _LOCATIONS if (value := given.get(name)) is not None}
+    env["HOME"] = home = os.path.realpath(paths.home(env))
     values = {"CWD": os.path.realpath(cwd), "TMPDIR": os.path.realpath(tmpdir), "HOME": home}
     values |= {name: paths.xdg(name, env) for name in _XDG}
     values |= {
@@ -51,6 +54,13 @@ def expand(policy: Policy, values: Mapping[str, str]) -> Policy:
         PolicyError: `unknown placeholder in filesystem.rw: {CWDD} (known: …)`, `filesystem.ro: a/b is not an
             absolute path`.
     """
+    return _expanded(policy, tuple(values.items()))
+
+
+@lru_cache(maxsize=64)
+def _expanded(policy: Policy, items: tuple[tuple[str, str], ...]) -> Policy:
+    """As `expand`; the runs of a session differ in nothing that matters here."""
+    values = dict(items)
     paths = {
         item.name: tuple(
             _path(f"filesystem.{item.name}", path, values) for path in getattr(policy.filesystem, item.name)

@@ -4,7 +4,9 @@
 the user has no file for is looked for among the shipped ones. A file is complete in itself: nothing is merged into it.
 """
 
+import os
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from ollie.protocol import yaml_text
@@ -23,8 +25,8 @@ def load(name: str, config_dir: str) -> Policy:
     """
     if not _NAME.fullmatch(name):
         raise PolicyError(f"bad sandbox name {name!r}")
-    for path in _candidates(name, Path(config_dir)):
-        if path.is_file():
+    for path in _candidates(name, config_dir):
+        if os.path.isfile(path):
             return _read(path, name)
     raise PolicyError(unknown("sandbox", name, names(config_dir)))
 
@@ -35,15 +37,15 @@ def names(config_dir: str) -> list[str]:
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
-def _candidates(name: str, config: Path) -> list[Path]:
-    own = [config / "sandbox.yaml"] if name == "default" else []
-    return [*own, config / "sandbox" / f"{name}.yaml", SHIPPED / f"{name}.yaml"]
+def _candidates(name: str, config_dir: str) -> list[str]:
+    own = [f"{config_dir}/sandbox.yaml"] if name == "default" else []
+    return [*own, f"{config_dir}/sandbox/{name}.yaml", f"{SHIPPED}/{name}.yaml"]
 
 
-def _read(path: Path, name: str) -> Policy:
+def _read(path: str, name: str) -> Policy:
     try:
-        text = path.read_text(encoding="utf-8")
-        return parse(yaml_text.load(text), name)
+        with open(path, encoding="utf-8") as file:
+            return _parsed(file.read(), name)
     except yaml_text.YamlError as error:
         raise PolicyError(f"{path}: not valid YAML: {error}") from None
     except UnicodeDecodeError:
@@ -52,3 +54,9 @@ def _read(path: Path, name: str) -> Policy:
         raise PolicyError(f"{path} cannot be read: {reason(error)}") from None
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from None
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str, name: str) -> Policy:
+    """The policy in the text of a file, which is read for each run and seldom another one."""
+    return parse(yaml_text.load(text), name)

@@ -97,34 +97,44 @@ class Run:
         self._when_ended = when_ended
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[str | None] = self._loop.create_future()
-        self._exit: asyncio.Future[Exit] = self._loop.create_future()
+        self._exit: Exit | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._loop.add_reader(job, self._answered)
 
     async def wait(self) -> Exit:
         """How the run ended, when nothing of it is alive. The end of its pipes is not waited for."""
-        return await asyncio.shield(self._exit)
+        if self._exit is None:
+            # One each: shielding a shared one takes another turn of the loop.
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+            assert self._exit is not None
+        return self._exit
 
     async def kill(self, grace_s: float, reason: Reason = "cancelled") -> None:
         """End the run: SIGTERM to all of it, SIGKILL after a grace in seconds; returns when nothing of it is alive.
 
         Cancelling this call does not take the order back. A second call can only shorten the grace.
         """
-        if not self._exit.done():
+        if self._exit is None:
             self._tell(End(reason, grace_s))
         await self.wait()
 
     def signal(self, number: int) -> None:
         """Signal the process group of the first process; after its end this does nothing."""
-        if not self._exit.done():
+        if self._exit is None:
             self._tell(Deliver(int(number)))
 
     def usage(self) -> Usage:
         """Processes and memory of the run now; zero after its end."""
-        return Usage(0, 0) if self._exit.done() else usage(self.reaper_pid)
+        return Usage(0, 0) if self._exit else usage(self.reaper_pid)
 
     async def started(self) -> str | None:
-        """Wait until the program runs: empty; or what failed, a sentence; None when its process died before."""
-        return await asyncio.shield(self._started)
+        """Wait until the program runs: empty; or what failed, a sentence; None when its process died before.
+
+        To be waited for once.
+        """
+        return await self._started
 
     def unstarted(self) -> None:
         """Nobody was there to take the plan."""
@@ -135,12 +145,15 @@ class Run:
         self._answered()
         self._settle(None)
         self.reaper_pid = 0
-        self._exit.set_result(replace(how, notes=self.notes + how.notes))
+        self._exit = replace(how, notes=self.notes + how.notes)
+        for waiter in self._waiters:
+            if not waiter.done():  # else it was cancelled
+                waiter.set_result(None)
         self._when_ended(self)
 
     def _answered(self) -> None:
         """What the process says: that it is restricted, and nothing more when the program runs; or what failed."""
-        while not self._started.done():
+        while self._job.fileno() >= 0:
             try:
                 packet = self._job.recv(PACKET_BYTES)
             except BlockingIOError:
@@ -155,7 +168,8 @@ class Run:
                 self._settle("" if self._restricted else None)
 
     def _settle(self, answer: str | None) -> None:
-        if not self._started.done():
+        if self._job.fileno() >= 0:
             self._loop.remove_reader(self._job)
             self._job.close()
+        if not self._started.done():  # else it is known, or was cancelled
             self._started.set_result(answer)

@@ -155,8 +155,13 @@ class Executor:
             if _is_told(run):
                 self._note(job, run)
             self._events.emit(run.task.agent, of_run(run))
-            self._runs.collect()
-        how = (report.ending(end, job.timeout_s) or "exit status 0") if end else failure
+            # Whoever waits for the run is woken before.
+            asyncio.get_running_loop().call_soon(self._settle, job, run)
+
+    def _settle(self, job: Job, run: Run) -> None:
+        """What remains to be done about a run that has ended."""
+        self._runs.collect()
+        how = (report.ending(run.exit, job.timeout_s) or "exit status 0") if run.exit else run.failure
         _log.info("run %d: %s for %s, %.3f s: %s", run.number, job.task.tool, job.task.agent, run.runtime_s, how)
 
     def _descriptor(self, agent: str) -> AbstractContextManager[Descriptor | None]:

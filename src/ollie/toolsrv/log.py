@@ -17,6 +17,9 @@ def log_to(path: str) -> None:
     screen = logging.StreamHandler(sys.stderr)
     screen.setLevel(logging.WARNING)
     screen.setFormatter(_Short("%(message)s"))
+    # Nothing of this is in the format, and it is half of what a line costs.
+    logging._srcfile = None  # noqa: SLF001  the way that the manual of logging gives
+    logging.logThreads = logging.logMultiprocessing = False
     logging.basicConfig(level=logging.INFO, handlers=[file, screen])
 
 

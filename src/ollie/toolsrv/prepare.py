@@ -8,6 +8,7 @@ import os
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ninep.dial import Unix
@@ -22,8 +23,10 @@ from ollie.toolsrv.registry import Registry, RegistryError
 from ollie.toolsrv.runs import Task
 from ollie.toolsrv.validation import refusal
 
-_PACKAGES = Path(__file__).resolve().parents[2]
+_PACKAGES = str(Path(__file__).resolve().parents[2])
 """The directory from which Ollie is imported."""
+
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 class RefusedError(NinepError):
@@ -61,6 +64,11 @@ class Settings:
     grace_s: float = 0.5
     output_bytes: int = 16 * 1024 * 1024
     olliesrv: Unix | None = None
+
+    @cached_property
+    def places(self) -> Mapping[str, str]:
+        """What the placeholders of policies stand for while the server runs, but for `CWD`, which each call has."""
+        return placeholders(str(self.cwd), str(self.tmpdir))
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ def _directory(wanted: str, default: Path) -> str:
 def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Policy:
     """The policy of that name for this directory, tightened by the one that the call asks for."""
     config_dir = str(settings.config_dir)
-    values = placeholders(cwd, str(settings.tmpdir))
+    values = {**settings.places, "CWD": os.path.realpath(cwd)}
     base = expand(policy_files.load(name, config_dir), values)
     if tighter is None:
         return base
@@ -148,13 +156,20 @@ def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Pol
 
 def _with_programs(policy: Policy, tool: ToolInfo) -> Policy:
     """The policy, with what no policy need name: where the tool's program is, and what `ollie-9p` is made of."""
-    ro, rox = [str(_PACKAGES)], []
+    ro: tuple[str, ...] = (_PACKAGES,)
+    rox: tuple[str, ...] = ()
     if isinstance(tool.run, Script):
-        rox.append(str(Path(tool.run.argv[-1]).resolve().parent))
+        rox = (os.path.dirname(os.path.realpath(tool.run.argv[-1])),)  # noqa: PTH120  for each run
     if isinstance(tool.run, Python):
-        ro.append(sysconfig.get_path("stdlib"))
+        ro = (_PACKAGES, _STANDARD_LIBRARY)
+    return _allowing(policy, ro, rox)
+
+
+@lru_cache(maxsize=64)
+def _allowing(policy: Policy, ro: tuple[str, ...], rox: tuple[str, ...]) -> Policy:
+    """The policy with more paths."""
     files = policy.filesystem
-    return replace(policy, filesystem=replace(files, ro=(*files.ro, *ro), rox=(*files.rox, *rox)))
+    return replace(policy, filesystem=replace(files, ro=files.ro + ro, rox=files.rox + rox))
 
 
 def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:

@@ -418,6 +418,7 @@ async def _idle() -> int:
 async def cancelled_spawn(place: str) -> dict[str, object]:
     """A spawn that is cancelled leaves nothing behind."""
     shared = await launcher()
+    before = await _descriptors()
     spec = Spec(("/bin/sleep", "1000"), env=environment(place), cwd=f"{place}/cwd", policy=policy_in(place, "strict"))
     task = asyncio.ensure_future(shared.spawn(spec))
     await asyncio.sleep(0)
@@ -425,8 +426,8 @@ async def cancelled_spawn(place: str) -> dict[str, object]:
     with suppress(asyncio.CancelledError):
         run = await task
         await run.kill(0)
-    await _idle()
-    return {"left": len([pid for pid in descendants(shared.pid) if "sleep" in command(pid)])}
+    left = await _descriptors() - before
+    return {"left": len([pid for pid in descendants(shared.pid) if "sleep" in command(pid)]), "descriptors": left}
 
 
 async def signals(place: str) -> dict[str, object]:

@@ -109,7 +109,7 @@ def test_many_at_once(inside: Inside, place: Path) -> None:
 
 def test_cancelled_spawn_leaves_nothing(inside: Inside, place: Path) -> None:
     """Cancelling a spawn ends what it had started."""
-    assert inside("cancelled_spawn", place=str(place)) == {"left": 0}
+    assert inside("cancelled_spawn", place=str(place)) == {"left": 0, "descriptors": 0}
 
 
 def test_signals_reach_the_program(inside: Inside, place: Path) -> None:

@@ -14,13 +14,13 @@ from ollie.backends.registry import Backends
 from ollie.olliesrv import generate
 from ollie.olliesrv.errors import denied
 from ollie.olliesrv.lost import LostErrors
-from ollie.olliesrv.models import Models
 from ollie.olliesrv.process.lease import lease
 from ollie.olliesrv.process.lock import Lock
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.sessions.sessions import Sessions
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.directories import scratch_base, sweep_scratch
+from ollie.olliesrv.settings.models import Models
 from ollie.olliesrv.settings.profiles import Profiles
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver import life, places
@@ -63,8 +63,6 @@ class Ollie:
         self.approvals = Approvals(self.tool_servers, services.asked)
         self._lock = lock
         self._waiting: list[Session] = []
-        self.models = Models(services.backends, self.config.models_s, self.config.models_cache_s, time.monotonic)
-        self._catalog = Catalog.from_environment()
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -117,6 +115,8 @@ class Ollie:
             config=config,
             store=store,
             backends=providers,
+            models=Models(providers, config.models_s, config.models_cache_s, time.monotonic),
+            catalog=Catalog.from_environment(),
             profiles=profiles or Profiles(),
             toolsrv=toolsrv,
             address=address,
@@ -189,7 +189,7 @@ class Ollie:
 
     async def tools(self) -> list[ToolInfo | Broken]:
         """The tools of this host, sorted by name."""
-        return list((await asyncio.to_thread(self._catalog.tools)).values())
+        return list((await asyncio.to_thread(self.services.catalog.tools)).values())
 
     def generate(self, data: bytes, *, by: Agent | None) -> AsyncGenerator[bytes, None]:
         """Ask a model once, outside of any agent; see `generate.py`."""
@@ -202,8 +202,8 @@ class Ollie:
     async def invalidate(self, *, by: Agent | None) -> None:
         """Forget what can be found out again: lists of models and of tools."""
         _permit(by)
-        self.models.invalidate()
-        self._catalog.invalidate()
+        self.services.models.invalidate()
+        self.services.catalog.invalidate()
         await asyncio.gather(*(session.invalidate(by=None) for session in self.sessions.live()))
 
     async def stop(self, *, by: Agent | None) -> None:

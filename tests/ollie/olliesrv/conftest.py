@@ -59,7 +59,9 @@ async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
     before = asyncio.all_tasks()
     servers: list[Ollie] = []
 
-    async def make(script: str = SCRIPT, *, tools: tuple[str, ...] = (), **config: Any) -> Ollie:
+    async def make(
+        script: str = SCRIPT, *, tools: tuple[str, ...] = (), profiles: tuple[Profile, ...] = (), **config: Any
+    ) -> Ollie:
         path = place / "script.yaml"
         path.write_text(script)
         settings = Config(**{"backend": "replay", "backends": {"replay": {"path": str(path)}}, **config})
@@ -67,7 +69,7 @@ async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
             settings,
             address=f"unix!{place}/ns/ollie",
             backends=Backends({}, settings),
-            profiles=Profiles(Profile(name="default", tools=tools)),
+            profiles=Profiles(Profile(name="default", tools=tools), *profiles),
         )
         servers.append(server)
         server.resume()

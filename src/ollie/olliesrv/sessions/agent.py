@@ -6,14 +6,16 @@ Its turns are run by `runner.py`; what it works with is computed in `outfit.py`.
 out, so that no way in can forget it.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ollie.engine import own
 from ollie.engine.messages import ToolSpec
 from ollie.engine.records import Noted
-from ollie.olliesrv.errors import RefusedError, denied, gone
+from ollie.olliesrv.errors import RefusedError, denied, gone, unknown
 from ollie.olliesrv.sessions.entity import Entity
 from ollie.olliesrv.settings.ceilings import Ceiling, covers
 from ollie.olliesrv.settings.outfit import Outfit
@@ -25,15 +27,14 @@ from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.runner import Runner
 from ollie.olliesrv.turns.states import State, States, StateWatch, state_of
 from ollie.protocol import within
+from ollie.protocol.discovery import Broken
 from ollie.store.rows import AgentRow, LogName
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ollie.engine.events import TurnEnded
     from ollie.olliesrv.sessions.session import Session
 
-_OWN_KEYS = frozenset({"cwd", "model"})  # of `cfg`, those that an agent may change
+_OWN_KEYS = frozenset({"agent", "cwd", "model"})  # of `cfg`, those that an agent may change
 
 
 class Agent(Entity[AgentRow]):
@@ -145,14 +146,11 @@ class Agent(Entity[AgentRow]):
     async def change(self, pairs: Mapping[str, str], *, by: "Agent | None") -> None:
         """Change settings by key of `cfg`, all or none; durable when this returns.
 
-        What the owner changes moves the ceiling, too. An agent changes model and directory only.
+        What the owner changes moves the ceiling, too. An agent changes model, directory and profile only, and never
+        beyond a ceiling.
         """
         self.permit(by)
-        after = self.outfit.changed(pairs).bounded() if by is None else self._changed_within(pairs, by)
-        self.row = after.row
-        seq = self._store.put_agent(self.row)
-        self.runner.reconfigure()
-        await self._store.stored(seq)
+        await self._become(self.outfit.changed(pairs).bounded() if by is None else self._changed_within(pairs, by))
 
     def _changed_within(self, pairs: Mapping[str, str], by: "Agent") -> Outfit:
         """Itself with changes that an agent asks for; of directories outside its bound it learns nothing."""
@@ -164,9 +162,62 @@ class Agent(Entity[AgentRow]):
             if "cwd" in pairs:
                 raise denied() from None
             raise
-        if not all(within.covers(bound.directory, after.row.cwd) for bound in (by.ceiling, self.ceiling)):
+        bounds = by.ceiling, self.ceiling
+        if not all(within.covers(bound.directory, after.row.cwd) for bound in bounds):
             raise denied()
+        if "agent" in pairs:
+            needed = after.bounded().ceiling
+            if not all(covers(bound, needed) for bound in bounds):
+                raise denied()
         return after
+
+    async def load_tool(self, name: str, *, by: "Agent | None") -> None:
+        """Give it a tool, for good; durable when this returns. One that it has is read from disk again.
+
+        What the owner gives moves the ceiling, too; an agent gives only what the ceilings hold.
+
+        Raises:
+            RefusedError: as `permit`; `unknown tool: …` with the nearest; `broken tool: …` and why.
+        """
+        self.permit(by)
+        offered = await asyncio.to_thread(self._services.catalog.tools)
+        if name not in offered and name not in own.SPECS:
+            raise unknown("tool", name, [*offered, *own.SPECS])
+        tool = offered.get(name)
+        if isinstance(tool, Broken):
+            raise RefusedError(f"broken tool: {name}: {tool.error}")
+        self.permit(by)
+        after = self.outfit.with_tool(name)
+        if by is None:
+            after = after.bounded()
+        elif not all(name in bound.tools for bound in (by.ceiling, self.ceiling)):
+            raise denied()
+        await self._become(after, again=name)
+
+    async def unload_tool(self, name: str, *, by: "Agent | None") -> None:
+        """Take a tool from it, for good; durable when this returns. What the owner takes leaves the ceiling, too.
+
+        Raises:
+            RefusedError: as `permit`; `tool not loaded: …`.
+        """
+        self.permit(by)
+        after = self.outfit.without_tool(name)
+        await self._become(after.bounded() if by is None else after)
+
+    async def _become(self, after: Outfit, again: str = "") -> None:
+        """Work with something else from the next request on; durable when this returns."""
+        before, self.row = self.outfit.host_tools, after.row
+        seq = self._store.put_agent(self.row)
+        if again or after.host_tools != before:
+            await self.runner.retool(again)
+        else:
+            self.runner.reconfigure()
+        await self._store.stored(seq)
+
+    async def models(self) -> list[str]:
+        """The models of its backend."""
+        name = self.outfit.backend_name
+        return [model for backend, model in await self._services.models.known() if backend == name]
 
     async def rename(self, name: str, *, by: "Agent | None") -> None:
         """Give it another name; durable when this returns."""

@@ -46,7 +46,7 @@ def _request(session: "Session", data: bytes, by: "Agent | None") -> tuple["Agen
         fields = payload.parse(data)
     except payload.PayloadError as error:
         raise RefusedError(str(error)) from None
-    agent = by or _named(session, fields.get("agent", ""))
+    agent = by or _asked_for(session, fields.get("agent", ""))
     outfit = agent.outfit
     kept = {key: value for key, value in fields.items() if key not in _OURS}
     ours = {"agent": agent.id, "session": session.id, "cwd": _directory(agent, fields.get("cwd", ""), by)}
@@ -58,13 +58,18 @@ def _request(session: "Session", data: bytes, by: "Agent | None") -> tuple["Agen
         raise RefusedError(str(error)) from None
 
 
-def _named(session: "Session", name: str) -> "Agent":
-    if not name:
-        raise RefusedError("payload names no agent: agent=NAME")
+def named(session: "Session", name: str) -> "Agent":
+    """The agent of a name or an id; `no such agent: …` when the session has none."""
     agent = session.find_agent(name)
     if agent is None:
         raise RefusedError(f"no such agent: {name}")
     return agent
+
+
+def _asked_for(session: "Session", name: str) -> "Agent":
+    if not name:
+        raise RefusedError("payload names no agent: agent=NAME")
+    return named(session, name)
 
 
 def _directory(agent: "Agent", wanted: str, by: "Agent | None") -> str:

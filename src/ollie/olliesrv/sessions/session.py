@@ -14,7 +14,7 @@ from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.sessions.entity import Entity
 from ollie.olliesrv.settings.ceilings import covers
 from ollie.olliesrv.settings.directories import Scratch, working_directory
-from ollie.olliesrv.settings.outfit import Outfit
+from ollie.olliesrv.settings.outfit import TOOLS, Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.following import Ended
 from ollie.olliesrv.toolserver.toolserver import ToolServer
@@ -281,6 +281,6 @@ def _inherited(by: Agent | None) -> dict[str, Any]:
     if by is None:
         return {}
     kept: dict[str, Any] = {
-        key: by.row.settings[key] for key in ("sandbox", "backend", "model") if key in by.row.settings
+        key: by.row.settings[key] for key in ("sandbox", "backend", "model", *TOOLS) if key in by.row.settings
     }
     return {**kept, **({"max_cost_usd": by.ceiling.max_cost_usd} if by.ceiling.max_cost_usd else {})}

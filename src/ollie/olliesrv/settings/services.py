@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 
 from ollie.backends.registry import Backends
 from ollie.olliesrv.settings.config import Config
+from ollie.olliesrv.settings.models import Models
 from ollie.olliesrv.settings.profiles import Profiles
 from ollie.olliesrv.toolserver.approvals import Asked
 from ollie.olliesrv.toolserver.places import Settings
+from ollie.protocol.discovery import Catalog
 from ollie.store.sqlite import Store
 
 
@@ -18,6 +20,8 @@ class Services:
         config: the configuration.
         store: what must survive.
         backends: the providers of models.
+        models: what they offer.
+        catalog: the tools of this host.
         profiles: the ways of working.
         toolsrv: how tool servers are run.
         address: the dial string by which clients reach the server.
@@ -29,6 +33,8 @@ class Services:
     config: Config
     store: Store
     backends: Backends
+    models: Models
+    catalog: Catalog
     profiles: Profiles
     toolsrv: Settings
     address: str

@@ -76,6 +76,7 @@ class ToolServer:
         self._cancel_s = settings.cancel_s
         self._wanted: dict[str, tuple[str, ...]] = {}
         self._loaded: dict[str, _Loaded] = {}
+        self._fitting = asyncio.Lock()
 
     @property
     def process(self) -> "Process | None":
@@ -88,20 +89,21 @@ class ToolServer:
 
     # Its tools.
 
-    async def specs(self, agent: str, tools: Sequence[str]) -> tuple[ToolSpec, ...]:
-        """The tools of an agent as a model is told about them, each loaded first if it is not.
+    async def specs(self, agent: str, tools: Sequence[str], again: str = "") -> tuple[ToolSpec, ...]:
+        """The tools of an agent as a model is told about them; it has just these afterwards.
 
         Args:
             agent: its id.
             tools: what it is to have loaded; one that this host does not offer is left out, with a line in the log.
+            again: the one of them that is to be read from disk again.
 
         Raises:
             RefusedError: no tool server can be started, or it does not answer.
         """
         try:
-            return await self._specs(agent, tools)
+            return await self._specs(agent, tools, again)
         except ConnectionLostError:  # it ended in the moment when we came; a new one is started
-            return await self._specs(agent, tools)
+            return await self._specs(agent, tools, again)
 
     async def revised(self, agent: str) -> tuple[ToolSpec, ...] | None:
         """The tools of an agent if they have changed since they were given last, else None."""
@@ -157,13 +159,23 @@ class ToolServer:
 
     # How it is asked.
 
-    async def _specs(self, agent: str, tools: Sequence[str]) -> tuple[ToolSpec, ...]:
-        client = await self.connection.client()
-        if agent not in self._wanted:
-            self._wanted[agent] = tuple(tools)
-            await self._load(client, agent, tools)
-        changed = await self._changed(client, agent)
+    async def _specs(self, agent: str, tools: Sequence[str], again: str) -> tuple[ToolSpec, ...]:
+        async with self._fitting:
+            client = await self.connection.client()
+            await self._fit(client, agent, tuple(tools), again)
+            changed = await self._changed(client, agent)
         return self._loaded[agent].specs if changed is None else changed
+
+    async def _fit(self, client: Client, agent: str, tools: tuple[str, ...], again: str) -> None:
+        """Load what an agent lacks of its tools, and unload what it has besides, from an earlier server maybe."""
+        before = self._wanted.get(agent)
+        if before == tools and not again:
+            return
+        had = [spec.name for spec in await self._listed(client, agent)] if before is None else before
+        await self._tell(client, "unload", agent, [tool for tool in had if tool not in tools])
+        fresh = [tool for tool in tools if before is None or tool == again or tool not in before]
+        await self._tell(client, "load", agent, fresh)
+        self._wanted[agent] = tools
 
     async def _changed(self, client: Client, agent: str) -> tuple[ToolSpec, ...] | None:
         """Its tools, asked for if their revision is another than the known one; else None."""
@@ -171,25 +183,27 @@ class ToolServer:
         known = self._loaded.get(agent)
         if known is not None and known.revision == revision:
             return None
-        listed = await client.rdwr("tools", agent.encode())
-        specs = msgspec.json.decode(listed, type=tuple[ToolSpec, ...])
+        specs = await self._listed(client, agent)
         self._loaded[agent] = _Loaded(revision, specs)
         return specs
+
+    async def _listed(self, client: Client, agent: str) -> tuple[ToolSpec, ...]:
+        return msgspec.json.decode(await client.rdwr("tools", agent.encode()), type=tuple[ToolSpec, ...])
 
     async def _load_all(self, client: Client) -> None:
         """Load what every agent is to have into a tool server that has just started."""
         self._loaded.clear()
         for agent, tools in self._wanted.items():
-            await self._load(client, agent, tools)
+            await self._tell(client, "load", agent, tools)
 
-    async def _load(self, client: Client, agent: str, tools: Sequence[str]) -> None:
+    async def _tell(self, client: Client, word: str, agent: str, tools: Sequence[str]) -> None:
         for tool in tools:
             try:
-                await client.write("ctl", f"load {agent} {tool}".encode())
+                await client.write("ctl", f"{word} {agent} {tool}".encode())
             except ConnectionLostError:
                 raise
             except NinepError as error:
-                _log.warning("agent %s has no tool %s: %s", agent, tool, error)
+                _log.warning("%s %s for agent %s: %s", word, tool, agent, error)
 
     async def _call(self, call: Call) -> ToolResult:
         fields = {

@@ -174,10 +174,11 @@ class Runner:
     def _in_trouble(self, why: str) -> None:
         self._trouble = why
 
-    async def _fetch(self) -> None:
-        tools = self._outfit().tools
-        if tools:
-            self._specs = await self._session.toolsrv.specs(self._agent, tools)
+    async def _fetch(self, again: str = "") -> None:
+        """Learn its tools from the tool server, which is not started for an agent that is to have none of it."""
+        tools = self._outfit().host_tools
+        if tools or self._specs:
+            self._specs = await self._session.toolsrv.specs(self._agent, tools, again)
 
     def _begin(self, turns: Turns, entry: int, text: str) -> None:
         """Take a prompt from the queue into the history; the turn that follows runs by itself."""
@@ -288,6 +289,18 @@ class Runner:
         if self._turns is not None:
             with contextlib.suppress(RefusedError):  # the next turn says what is wrong
                 self._turns.feed(ev.Configure(self._outfit().setup(self._specs)))
+
+    async def retool(self, again: str = "") -> None:
+        """It is to have other tools: from the next request on it does.
+
+        Args:
+            again: the one of them that is to be read from disk again.
+        """
+        toolsrv = self._session.toolsrv
+        if toolsrv.process is not None:
+            with toolsrv.connection.held(), contextlib.suppress(RefusedError):  # the next turn says what is wrong
+                await self._fetch(again)
+        self.reconfigure()
 
     def set_plan(self, text: str) -> None:
         """The plan was written by somebody else than the model."""

@@ -197,11 +197,11 @@ async def test_the_roots_lists_have_a_line_for_each(ollie: Ollie) -> None:
 
 async def test_the_list_of_models_is_kept_until_it_is_invalidated(ollie: Ollie) -> None:
     """Those who ask at the same time share one answer."""
-    one, two = await asyncio.gather(ollie.models.known(), ollie.models.known())
+    one, two = await asyncio.gather(ollie.services.models.known(), ollie.services.models.known())
     assert one == two
-    assert await ollie.models.known() is await ollie.models.known()
+    assert await ollie.services.models.known() is await ollie.services.models.known()
     assert await command(ollie, "invalidate") == "invalidated\n"
-    assert await ollie.models.known() is not one
+    assert await ollie.services.models.known() is not one
 
 
 async def test_kill_asks_the_server_to_end(ollie: Ollie) -> None:

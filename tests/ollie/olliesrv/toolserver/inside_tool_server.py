@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import command
+from served import command, write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.process.procfs import is_zombie, process
@@ -319,6 +319,109 @@ async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
         await reading
     assert not alive(int((place / "work/pid").read_text()))
     assert agent.session.agents() == [agent]
+
+
+async def names(agent: Agent) -> list[str]:
+    """The tools that `tools` lists."""
+    return [line.split()[0] for line in (await command(agent, "tools")).splitlines()]
+
+
+GLOB = """
+turns:
+  - match: ^wait
+    replies:
+      - {text: I wait., calls: [{name: shell, arguments: {cmd: "until [ -e go ]; do sleep 0.01; done"}}]}
+      - {calls: [{name: glob, arguments: {pattern: "*"}}]}
+      - {text: "found: {result}"}
+  - match: .
+    replies:
+      - {calls: [{name: glob, arguments: {pattern: "*"}}]}
+      - {text: "found: {result}"}
+"""
+
+
+async def test_a_loaded_tool_is_there_from_the_next_request_on(serve: Callable[..., Any], place: Path) -> None:
+    """Also in the middle of a turn; one that is unloaded is not."""
+    agent = await make(serve, place, GLOB)
+    await agent.prompt(b"wait", by=None)
+    await until(agent, "[[[tool id=call_1")
+    assert await command(agent, "tool_load glob") == "loaded\n"
+    assert await names(agent) == ["file_read", "glob", "shell"]
+    (place / "work/go").touch()
+    assert (await said(agent)).endswith("found: go\n")
+    await command(agent, "tool_unload glob")
+    await agent.prompt(b"again", by=None)
+    assert "go" not in (await said(agent)).rpartition("found: ")[2]
+
+
+async def test_loads_are_replayed_into_a_tool_server_that_starts_again(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """After its death, and after that of both servers; before the first start nothing is started for them."""
+    agent = await make(serve, place, GLOB)
+    await command(agent, "tool_load glob")
+    await command(agent, "tool_unload file_read")
+    assert agent.session.toolsrv.process is None
+    assert await names(agent) == ["glob", "shell"]
+    await agent.session.toolsrv.connection.end()
+    assert await names(agent) == ["glob", "shell"]
+    await crash(agent.session._store)
+    await agent.session.toolsrv.connection.end()
+    later = await serve(GLOB, tools=("shell", "file_read"))
+    again = (await later.sessions.find("s", by=None)).find_agent("a")
+    await again.prompt(b"x", by=None)
+    assert "found: " in await said(again)
+    assert await names(again) == ["glob", "shell"]
+
+
+async def test_a_tool_server_that_is_found_has_what_the_agent_is_to_have(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """What it had loaded when it was taken from the agent is not there any more."""
+    agent = await make(serve, place, GLOB)
+    assert await names(agent) == ["file_read", "shell"]
+    process = agent.session.toolsrv.process
+    agent.session.toolsrv.connection._disconnect()
+    held, agent.session.toolsrv.life._process = process, None
+    await command(agent, "tool_unload file_read")
+    agent.session.toolsrv.life._process = held
+    await crash(agent.session._store)
+    later = await serve(GLOB, tools=("shell", "file_read"))
+    again = (await later.sessions.find("s", by=None)).find_agent("a")
+    assert await names(again) == ["shell"]
+    assert again.session.toolsrv.process.pid == process.pid
+
+
+async def test_the_owner_loads_by_the_tool_servers_file_as_well(serve: Callable[..., Any], place: Path) -> None:
+    """For an agent of the session by name or id, and kept with it; anything else is an error."""
+    agent = await make(serve, place, GLOB)
+    await names(agent)
+    await write(agent.session, "toolsrv/ctl", "load a glob")
+    assert await names(agent) == ["file_read", "glob", "shell"]
+    await write(agent.session, "toolsrv/ctl", f"unload {agent.id} file_read")
+    assert await names(agent) == ["glob", "shell"]
+    with pytest.raises(NinepError, match=r"^no such agent: b$"):
+        await write(agent.session, "toolsrv/ctl", "load b glob")
+    with pytest.raises(NinepError, match=r"^unknown tool: glop \(did you mean glob\?"):
+        await write(agent.session, "toolsrv/ctl", "load a glop")
+    with pytest.raises(NinepError, match=r"^tool not loaded: fetch "):
+        await write(agent.session, "toolsrv/ctl", "unload a fetch")
+    assert '"name":"glob"' in await write(agent.session, "toolsrv/tools", "a")
+    with pytest.raises(NinepError, match=r"^no such agent: b$"):
+        await write(agent.session, "toolsrv/tools", "b")
+
+
+async def test_a_tool_that_is_loaded_again_is_read_again(serve: Callable[..., Any], place: Path) -> None:
+    """Without `invalidate`."""
+    (place / "cfg/tools").mkdir(parents=True)
+    path = place / "cfg/tools/hello.yaml"
+    path.write_text("name: hello\ndescription: One.\ncommand: echo 1\n")
+    agent = await make(serve, place, GLOB)
+    await command(agent, "tool_load hello")
+    assert "hello      One." in await command(agent, "tools")
+    path.write_text("name: hello\ndescription: Another one.\ncommand: echo 2\n")
+    await command(agent, "tool_load hello")
+    assert "hello      Another one." in await command(agent, "tools")
 
 
 async def test_the_tools_of_an_agent_are_listed(serve: Callable[..., Any], place: Path) -> None:

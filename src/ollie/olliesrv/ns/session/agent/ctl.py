@@ -39,6 +39,14 @@ async def _tools(agent: Agent, peer: OlliePeer, _argument: str) -> str:
     return "\n".join(f"{spec.name:<{width}}  {spec.description.splitlines()[0]}" for spec in specs)
 
 
+async def _models(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
+    return "\n".join(await agent.models())
+
+
+async def _system_prompt(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
+    return agent.outfit.system
+
+
 async def _proc(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
     return "\n".join("\t".join(row) for row in await processes.rows(agent.session, agent.id))
 
@@ -65,11 +73,28 @@ COMMANDS: Final[Sequence[Command[Agent]]] = (
         lambda agent, peer, _: done(agent.clear(by=peer.agent), "cleared"),
     ),
     Command("kill", "", "remove the agent", lambda agent, peer, _: done(agent.kill(by=peer.agent), "killed")),
+    Command(
+        "agent", "[profile]", "show or change the profile, with its system prompt and tools", partial(_setting, "agent")
+    ),
     Command("model", "[name]", "show or change the model", partial(_setting, "model")),
+    Command("models", "", "list the models of its backend", _models),
     Command("backend", "", "show the backend", _backend),
     Command("name", "[name]", "show or change the name", _name),
     Command("cwd", "[path]", "show or change the working directory", partial(_setting, "cwd")),
     Command("tools", "", "list the loaded tools", _tools),
+    Command(
+        "tool_load",
+        "NAME",
+        "give it a tool, for good",
+        lambda agent, peer, name: done(agent.load_tool(name, by=peer.agent), "loaded"),
+    ),
+    Command(
+        "tool_unload",
+        "NAME",
+        "take a tool from it, for good",
+        lambda agent, peer, name: done(agent.unload_tool(name, by=peer.agent), "unloaded"),
+    ),
+    Command("systemprompt", "", "show the system prompt that its model gets", _system_prompt),
     Command("proc", "", "list what runs and what has run in the background", _proc),
     Command("proc top", "", "list it with commands", _proc_top),
     Command("proc term", "PID", "ask a process to end", partial(_end, "term")),

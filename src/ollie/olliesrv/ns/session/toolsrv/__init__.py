@@ -9,7 +9,7 @@ from typing import Final
 
 from ninep.files import Control, Dir, Sink, Text
 from ninep.tree import Entry
-from ollie.olliesrv.ns.session.toolsrv import files, proc
+from ollie.olliesrv.ns.session.toolsrv import ctl, files, proc
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.toolserver.relay import Relay
 
@@ -24,20 +24,20 @@ ENTRIES: Final[Sequence[Entry[Session]]] = (
         "ctl",
         0o200,
         "Loads and unloads tools: load AGENT TOOL, unload AGENT TOOL, invalidate.",
-        command=files.command("ctl"),
+        commands=ctl.COMMANDS,
     ),
     Control(
         "tools",
         0o660,
-        "The loaded tools of the agent whose id is written, as JSON.",
-        command=files.ask("tools"),
+        "The loaded tools of the agent whose name or id is written, as JSON.",
+        command=files.ask_of_agent("tools"),
         text=files.read("tools"),
     ),
     Control(
         "tools_rev",
         0o660,
         "The revision of that list.",
-        command=files.ask("tools_rev"),
+        command=files.ask_of_agent("tools_rev"),
         text=files.read("tools_rev"),
     ),
     Text("all", 0o440, "Every tool of that host, as JSON.", render=files.read("all")),

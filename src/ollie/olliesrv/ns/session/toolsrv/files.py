@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from ninep.files import done
 from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.sessions import requests
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.toolserver.relay import Counterpart
 
@@ -38,17 +38,21 @@ def write(path: str) -> Callable[[Session, OlliePeer, bytes], Awaitable[None]]:
     return take
 
 
-def command(path: str) -> Callable[[Session, OlliePeer, str], Awaitable[str]]:
-    """A file that takes commands and answers none."""
-    take = write(path)
-    return lambda session, peer, text: done(take(session, peer, text.encode()))
-
-
 def ask(path: str) -> Callable[[Session, OlliePeer, str], Awaitable[str]]:
     """A file that answers what is written to it."""
 
     async def run(session: Session, peer: OlliePeer, text: str) -> str:
         async with session.toolsrv.visit(aname(peer)) as client:
             return (await client.rdwr(path, text.encode())).decode()
+
+    return run
+
+
+def ask_of_agent(path: str) -> Callable[[Session, OlliePeer, str], Awaitable[str]]:
+    """A file that answers for the agent that is written to it, by name or id."""
+    asked = ask(path)
+
+    async def run(session: Session, peer: OlliePeer, text: str) -> str:
+        return await asked(session, peer, requests.named(session, text.strip()).id)
 
     return run

@@ -16,8 +16,8 @@ ENTRIES: Final[Sequence[Entry[Session]]] = (
     Control(
         "list",
         0o660,
-        "A line for each run; with an agent id written first, that agent's.",
-        command=files.ask("proc/list"),
+        "A line for each run; with an agent's name or id written first, that agent's.",
+        command=files.ask_of_agent("proc/list"),
         text=files.read("proc/list"),
     ),
     Request("new", 0o660, "Runs a tool: a payload is written, its ToolResult is read; clunk cancels.", run=new.run),

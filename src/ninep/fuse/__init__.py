@@ -4,8 +4,8 @@
 number wait side by side, and an interrupted one becomes Tflush.
 """
 
-from ninep.fuse.callers import Caller, Judge, same_user
+from ninep.fuse.callers import Caller, Judge, outside_of, same_user
 from ninep.fuse.mount import Mount
 from ninep.fuse.mounting import MountError, resolve, unmount
 
-__all__ = ["Caller", "Judge", "Mount", "MountError", "resolve", "same_user", "unmount"]
+__all__ = ["Caller", "Judge", "Mount", "MountError", "outside_of", "resolve", "same_user", "unmount"]

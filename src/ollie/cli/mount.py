@@ -15,7 +15,7 @@ from ninep import dial
 from ninep.client import Client
 from ninep.dial import AddressError
 from ninep.errors import ConnectionLostError, NinepError
-from ninep.fuse import Mount, MountError, resolve, unmount
+from ninep.fuse import Mount, MountError, outside_of, resolve, same_user, unmount
 from ollie.cli import secret
 from ollie.protocol.paths import secret_file
 from ollie.protocol.words import reason
@@ -107,11 +107,19 @@ def _serve(settings: Settings, ready: Callable[[], None]) -> str:
 async def _run(settings: Settings, ready: Callable[[], None]) -> None:
     address = _from_anywhere(settings.address)
     log = _log if settings.verbose else None
+    server_pid = 0
 
     async def connect() -> Client:
-        return await Client.connect(address, uname=settings.uname, aname=settings.aname, secret=_secret(), trace=log)
+        nonlocal server_pid
+        client = await Client.connect(address, uname=settings.uname, aname=settings.aname, secret=_secret(), trace=log)
+        server_pid = client.calls.server_pid
+        return client
 
-    mount = await Mount.start(settings.directory, connect, source=address, reconnect=settings.reconnect, log=log)
+    # What the server has started is an agent's, also where it runs outside of the sandbox; this mount is its owner's.
+    judge = outside_of(lambda: server_pid, same_user())
+    mount = await Mount.start(
+        settings.directory, connect, source=address, reconnect=settings.reconnect, judge=judge, log=log
+    )
     stopping = asyncio.Event()
     for number in _UNMOUNTING:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

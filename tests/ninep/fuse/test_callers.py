@@ -1,13 +1,16 @@
 """Who may use a mount, as the kernel says who they are."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
+from mountns import needs_mount
 
-from ninep.fuse.callers import Caller, process_of, same_user
+from ninep.fuse.callers import Caller, outside_of, process_of, same_user
 
 
 @pytest.mark.parametrize(
@@ -46,3 +49,32 @@ def test_threads() -> None:
     thread.join()
     assert found == [os.getpid()]
     assert process_of(2**22 + 1) is None
+
+
+async def test_below_a_process() -> None:
+    """Children and their children are below, other processes are not; who has gone is nobody."""
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", "exec 3<&0; cat <&3 & echo $!; wait"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout
+    grandchild = int(await process.stdout.readline())
+    for pid in (process.pid, grandchild):
+        caller = Caller(pid, os.getuid(), os.getgid())
+        for ancestor, admitted in ((os.getpid(), False), (process.pid, False), (0, True), (2**22 + 1, True)):
+            assert await outside_of(partial(int, ancestor), same_user())(caller) == admitted
+    assert not await outside_of(int, same_user())(Caller(grandchild, os.getuid() + 1, os.getgid()))
+    await process.communicate(b"")
+    assert not await outside_of(int, same_user())(Caller(grandchild, os.getuid(), os.getgid()))
+
+
+@needs_mount
+def test_proc_of_another_namespace() -> None:
+    """Where /proc tells of other processes than the kernel means, nobody can be judged."""
+    code = "from ninep.fuse import same_user; same_user()"
+    done = subprocess.run(
+        ["unshare", "--pid", "--fork", sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "/proc is not that of this PID namespace" in done.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 
 import pytest
 from mountns import House, ended, needs_mount
@@ -327,6 +328,35 @@ async def test_sandboxed_callers(mounted: House) -> None:
     done = await mounted.shell("exec 3<readme; setpriv --no-new-privs sh -c 'cat readme; ls; cat <&3'")
     assert done.out == "a sample of every kind\n"
     assert done.err.count("Permission denied") == 2
+
+
+async def test_sandboxed_threads(mounted: House) -> None:
+    """no_new_privs is a thread's: a thread that has it is refused, also in a program that has not."""
+    program = """
+import ctypes, os, threading
+def read():
+    try:
+        return open("readme").read()
+    except OSError as error:
+        return error.strerror + "\\n"
+def confined():
+    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+    print(read(), end="", flush=True)
+thread = threading.Thread(target=confined)
+thread.start()
+thread.join()
+print(read(), end="")
+"""
+    done = await mounted.shell(f"{sys.executable} -c '{program}'")
+    assert done.out == "Permission denied\na sample of every kind\n"
+
+
+async def test_callers_of_a_namespace_below(mounted: House) -> None:
+    """A caller in a PID namespace below the bridge's has a pid there, by which it is judged."""
+    below = "unshare --pid --fork --mount-proc"
+    done = await mounted.shell(f"{below} cat readme; setpriv --no-new-privs {below} cat readme")
+    assert done.out == "a sample of every kind\n"
+    assert "Permission denied" in done.err
 
 
 async def test_callers_of_another_pid_namespace(mounted: House) -> None:

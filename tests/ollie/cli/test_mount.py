@@ -187,3 +187,20 @@ def test_wrong_usage(words: list[str], said: str, house: House) -> None:
     done = house.run("ollie-9p", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"ollie-9p: {said}\n  for help: ollie-9p -h\n"
+
+
+@pytest.mark.parametrize("how", [(), ("--yolo",)], ids=["confined", "yolo"])
+def test_tools(how: tuple[str, ...], house: House) -> None:
+    """A tool gets nothing from its owner's mount, confined or not; what it may see it has from its broker."""
+    script = house.path / "script.yaml"
+    command = "cat m/backends m/session/new; ollie-9p ls session"
+    calls = f"[{{name: shell, arguments: {{cmd: '{command}'}}}}]"
+    script.write_text(f"turns:\n  - replies: [{{text: look, calls: {calls}}}, {{text: '{{result}}'}}]\n")
+    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.run("olliesrv", "start", *how)
+    (house.work / "m").mkdir()
+    house.ok("ollie-9p", "mount", "m")
+    said = house.ok("o", "ask", "look")
+    assert "cat: m/backends: Permission denied\ncat: m/session/new: Permission denied\n" in said
+    assert "\nidx\n" in said
+    assert "replay\n" in house.ok("cat", "m/backends")

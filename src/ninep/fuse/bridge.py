@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ninep.fuse.link import Link
 
 FLUSH_S = 5.0
+PATIENCE_S = 0.5
 _PAGE_BYTES = 4096
 _WANTED = (
     protocol.ATOMIC_O_TRUNC
@@ -70,6 +71,7 @@ class Bridge:
         max_write: the longest write(2) that is one request, in bytes; what the server takes in one Twrite.
         log: gets a line for every request that fails.
         flush_s: how long an interrupted caller waits for the server to have stopped, in seconds.
+        patience_s: how long a file that was opened with O_NONBLOCK is waited for, in seconds.
 
     Attributes:
         ready: set once the kernel can be served.
@@ -86,11 +88,12 @@ class Bridge:
         max_write: int,
         log: Callable[[str], None] | None = None,
         flush_s: float = FLUSH_S,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.ready = asyncio.Event()
         self.ended = asyncio.Event()
         self.nodes = Nodes(link)
-        self._operations = Operations(self.nodes, owner, self._note)
+        self._operations = Operations(self.nodes, owner, self._note, patience_s)
         self._link = link
         self._judge = judge
         self._max_write = max_write

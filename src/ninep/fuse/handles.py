@@ -40,6 +40,7 @@ class FileHandle:
     Attributes:
         node: what is open.
         readable, writable: how.
+        patient: whether its reads may wait; not where it was opened with O_NONBLOCK.
     """
 
     def __init__(self, nodes: Nodes, node: Node, flags: int, opener: int | None) -> None:
@@ -47,6 +48,7 @@ class FileHandle:
         self.node = node
         self.readable = self._mode != _wire.OWRITE
         self.writable = self._mode != _wire.OREAD
+        self.patient = not flags & os.O_NONBLOCK
         self._truncate = bool(flags & os.O_TRUNC)
         self._append = bool(flags & os.O_APPEND)
         self._opener = opener

@@ -4,13 +4,14 @@ An operation is `async (request) -> Answer`. It raises NinepError with the serve
 itself, and CancelledError when its caller was interrupted.
 """
 
+import asyncio
 import errno
 import os
 import stat as modes
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ninep import _wire
 from ninep.enames import errno_of
@@ -23,6 +24,8 @@ from ninep.fuse.nodes import Node, Nodes, Spot
 from ninep.fuse.opcodes import Opcode
 from ninep.fuse.protocol import Attr, AttrOut, EntryOut, OpenOut, StatfsOut, WriteOut
 from ninep.messages import Stat
+
+T = TypeVar("T")
 
 # How long what a lookup finds is good for. The kernel rounds up to a tick, some milliseconds: enough for the stat(2)
 # that the lookup is part of, and for `ls -l`, which names each file twice and its directory for each file.
@@ -53,10 +56,12 @@ class Operations:
         nodes: what the kernel knows.
         owner: user and group that all files are shown with.
         log: gets a line for what no reply can carry.
+        patience_s: how long an open or a read waits that is not to wait, in seconds: for an answer that is there.
     """
 
-    def __init__(self, nodes: Nodes, owner: tuple[int, int], log: Callable[[str], None]) -> None:
+    def __init__(self, nodes: Nodes, owner: tuple[int, int], log: Callable[[str], None], patience_s: float) -> None:
         self.nodes = nodes
+        self._patience_s = patience_s
         self._uid, self._gid = owner
         self._log = log
         self._handles: dict[int, FileHandle | DirHandle] = {}
@@ -227,7 +232,7 @@ class Operations:
 
     async def _open(self, request: Request, node: Node, flags: int) -> Answer:
         handle = self._handle(request, node, flags)
-        await handle.open()
+        await self._in_time(handle, handle.open())
         return self._opened_file(handle)
 
     def _handle(self, request: Request, node: Node, flags: int) -> FileHandle:
@@ -285,7 +290,16 @@ class Operations:
     async def read(self, request: Request) -> Answer:
         """Read; it waits as long as the file makes it wait."""
         wanted = protocol.READ_IN.parse(request.body)
-        return Answer(await self._file(wanted.fh).read(wanted.offset, wanted.size))
+        handle = self._file(wanted.fh)
+        return Answer(await self._in_time(handle, handle.read(wanted.offset, wanted.size)))
+
+    async def _in_time(self, handle: FileHandle, work: Awaitable[T]) -> T:
+        """EAGAIN for what would wait on a handle that is not to; `grep -r` opens files so."""
+        try:
+            async with asyncio.timeout(None if handle.patient else self._patience_s):
+                return await work
+        except TimeoutError:
+            raise _refusal(errno.EAGAIN) from None
 
     async def write(self, request: Request) -> Answer:
         """Write."""

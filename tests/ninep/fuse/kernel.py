@@ -146,7 +146,7 @@ class Judgement:
 
 @asynccontextmanager
 async def serving(
-    address: str, judge: Judgement | None = None, *, reconnect: bool = True, flush_s: float = 5
+    address: str, judge: Judgement | None = None, *, reconnect: bool = True, flush_s: float = 5, patience_s: float = 5
 ) -> AsyncIterator[Served]:
     """A bridge to a server, after INIT."""
     log: list[str] = []
@@ -162,6 +162,7 @@ async def serving(
         max_write=MAX_WRITE,
         log=log.append,
         flush_s=flush_s,
+        patience_s=patience_s,
     )
     kernel = Kernel(ours)
     try:

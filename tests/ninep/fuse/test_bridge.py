@@ -177,6 +177,22 @@ async def test_many_blocked_reads(served: Served, sample: Sample, server: Server
     assert {(await served.kernel.reply(number)).data for number in numbers} == {b"ready\n"}
 
 
+async def test_what_is_not_to_wait(address: str, sample: Sample, server: Server) -> None:
+    """On a file opened with O_NONBLOCK a read that would wait is EAGAIN and ends at the server; others are answered."""
+    async with serving(address, patience_s=0.02) as served:
+        _, handle = await served.kernel.open("readme", os.O_NONBLOCK)
+        assert (await served.kernel.reply(served.kernel.read(handle, 0, 8))).data == b"a sample"
+        _, handle = await served.kernel.open("thing/a/level", os.O_NONBLOCK)
+        assert (await served.kernel.reply(served.kernel.read(handle))).error == errno.EAGAIN
+        assert server.statistics().outstanding == 0
+        sample.things["a"].ready.set()
+        assert (await served.kernel.reply(served.kernel.read(handle))).data == b"ready\n"
+        nodeid = (await served.kernel.lookup("thing/a/slow")).nodeid
+        body = protocol.OPEN_IN.pack(protocol.OpenIn(os.O_NONBLOCK, 0))
+        assert (await served.kernel.call(Opcode.OPEN, nodeid, body)).error == errno.EAGAIN
+        await server.until(lambda now: now.outstanding == 0)
+
+
 async def test_close_tells_errors(served: Served, sample: Sample) -> None:
     """What is wrong with a message comes back from close(2), and is kept by the server as well."""
     served.kernel.pid = os.getppid()

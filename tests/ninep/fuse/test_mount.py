@@ -81,6 +81,21 @@ async def test_find_and_grep(mounted: House, sample: Sample) -> None:
     assert done.out.endswith("thing/b/note:TODO: rest\n")
 
 
+async def test_grep_in_all_files(mounted: House, sample: Sample) -> None:
+    """A search of the whole tree ends, although there are files that wait."""
+    await sample.things["a"].note.write(0, b"of every colour\n")
+    done = await mounted.shell("grep -r 'every' . 2>&1 | sort")
+    assert done.out.splitlines() == [
+        "./readme:a sample of every kind",
+        "./thing/a/note:of every colour",
+        "grep: ./thing/a/change: Resource temporarily unavailable",
+        "grep: ./thing/a/inbox: Permission denied",
+        "grep: ./thing/a/level: Resource temporarily unavailable",
+        "grep: ./thing/a/log: Resource temporarily unavailable",
+        "grep: ./thing/a/slow: Resource temporarily unavailable",
+    ]
+
+
 async def test_df(mounted: House, address: str) -> None:
     """The mount is a file system with the server's address as its device."""
     done = await mounted.shell('df --output=source,fstype,target "$HERE"; stat -f -c %T .')

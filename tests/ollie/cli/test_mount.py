@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,13 @@ def test_tools(how: tuple[str, ...], house: House) -> None:
     assert "cat: m/backends: Permission denied\ncat: m/session/new: Permission denied\n" in said
     assert "\nidx\n" in said
     assert "replay\n" in house.ok("cat", "m/backends")
+
+
+def test_conformance(served: House) -> None:
+    """The server keeps the rules of the protocol, and its tree through a mount those of files."""
+    served.sh("echo name=s | ollie-9p write session/new; echo name=a cwd=$PWD | ollie-9p write session/s/agent/new")
+    agent = "session/s/agent/a"
+    named = ("--text", f"{agent}/plan", "--blocked", "bypass/pending", "--renamed", agent, "--removed", "session/s")
+    suite = (sys.executable, "-m", "ninep.testing", "conformance", "--mount")
+    said = served.ok(*suite, *named, f"unix!{served.socket}")
+    assert said.count(" passed, 0 failed\n") == 2, said

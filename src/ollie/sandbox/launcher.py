@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 
+from ollie.protocol.expand import environment
 from ollie.protocol.policy import Filesystem, Policy
 from ollie.sandbox import landlock, plans, programs
 from ollie.sandbox.probe import missing, probe
@@ -35,10 +36,13 @@ class Launcher:
 
     Args:
         preload: names of modules that the launcher imports once, before any run, for `Spec.call`.
+        environ: the server's environment, whose PATH and HOME `add_exec` goes by, os.environ when left out. Never by
+            those of a run: a tool that asks for one chooses them, and would choose what it may read.
     """
 
-    def __init__(self, preload: Sequence[str] = ()) -> None:
+    def __init__(self, preload: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> None:
         self._preload = tuple(preload)
+        self._environ = dict(os.environ if environ is None else environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._seats: Seats | None = None
         self._starting = asyncio.Lock()
@@ -76,7 +80,7 @@ class Launcher:
             SandboxError: `cannot run foo: No such file or directory`; what the kernel lacks, with `best_effort: false`.
         """
         notes = self._unenforced(spec.policy)
-        policy = spec.policy and programs.complete(spec.policy, spec.env)
+        policy = spec.policy and programs.complete(spec.policy, environment(spec.policy, self._environ, {}))
         if policy and policy.advanced.ldd and spec.argv:
             policy = programs.with_libraries(policy, await self._libraries(spec, policy))
         try:

@@ -41,7 +41,7 @@ _ADDRESS = re.compile(r"\s\(0x[0-9a-f]+\)$")
 
 
 def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
-    """The policy with what `add_exec` finds from PATH and HOME in a tool's environment, as `rox`. Reads directories."""
+    """The policy with what `add_exec` finds from PATH and HOME, which no tool may have chosen, as `rox`."""
     if not policy.advanced.add_exec:
         return policy
     directories = tuple(entry for entry in env.get("PATH", "").split(":") if entry.startswith("/"))

@@ -162,12 +162,16 @@ async def run(
 ) -> dict[str, object]:
     """Run a program to its end."""
     limits = Limits(**more.pop("limits", {}))
-    started = await Started.of(place, argv, policy, limits=limits, **more)
+    # Whose PATH and HOME they are is what add_exec goes by, so a server of its own has them.
+    own = Launcher(environ=environment(place, more["path"])) if "path" in more else None
+    started = await Started.of(place, argv, policy, own, limits=limits, **more)
     started.give(stdin)
     started.hang_up()
     output = await started.rest()
     result = await started.run.wait()
     started.close()
+    if own:
+        await own.close()
     return {
         "output": len(output) if size_only else output.decode(errors="replace"),
         "status": result.status,

@@ -257,6 +257,17 @@ async def test_the_environment_is_allow_listed(toolsrv: ToolServer, agent: str) 
     assert set(names) <= allowed
 
 
+async def test_a_request_cannot_have_its_search_path_read(toolsrv: ToolServer, agent: str) -> None:
+    """`add_exec` goes by the server's PATH and HOME: who asks for a call may name others, which the tool gets."""
+    vault = toolsrv.home / "vault"
+    vault.mkdir()
+    (vault / "key").write_text("key")
+    fields = {"env.PATH": f"{vault}:/usr/bin:/bin", "env.HOME": "/nonexistent"}
+    text, is_error = await _sh(toolsrv, agent, f"echo $PATH $HOME; cat {vault}/key", **fields)
+    assert text.startswith(f"{vault}:/usr/bin:/bin /nonexistent\ncat: {vault}/key: Permission denied\n")
+    assert is_error
+
+
 async def test_one_agents_tmpdir_is_private_to_the_session(toolsrv: ToolServer, agent: str) -> None:
     """Mode 0700, and writable for tools."""
     assert await _sh(toolsrv, agent, "stat -c %a $TMPDIR; mktemp >/dev/null") == ("700\n", False)

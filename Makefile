@@ -38,7 +38,7 @@ crash: ## kill servers at random moments and look whether what was answered surv
 
 interop: ## test other people's 9P clients, Linux in a virtual machine among them
 	@scripts/setup interop
-	$(B)/python -m pytest -q tests/interop tests/interop/linux_v9fs.py
+	$(B)/python -m pytest -q tests/interop/test_*.py tests/interop/linux_v9fs.py
 
 fuzz: N = 100000
 fuzz: ## feed a server with bytes made to break it (N=100000 inputs)

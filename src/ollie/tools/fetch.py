@@ -27,8 +27,11 @@ def main() -> int:
     return program.run(fetch)
 
 
-def fetch(arguments: Arguments) -> str:
-    """The text at `url`, after redirections; a line in brackets says where it came from when that is another place."""
+def fetch(arguments: Arguments, timeout_s: float = _TIMEOUT_S) -> str:
+    """The text at `url`, after redirections; a line in brackets says where it came from when that is another place.
+
+    `timeout_s` is for each time that something is waited for; all of it ends with the call's own timeout.
+    """
     # What a web page needs is slow to import, and no other tool needs it.
     from http.client import HTTPException  # noqa: PLC0415  as said
     from urllib.error import HTTPError, URLError  # noqa: PLC0415  as said
@@ -39,20 +42,19 @@ def fetch(arguments: Arguments) -> str:
     headers = {"User-Agent": "ollie-fetch", "Accept": "text/html, text/*;q=0.9, */*;q=0.5"}
     request = Request(url, headers=headers)  # noqa: S310  http and https only, checked
     try:
-        with _opener().open(request, timeout=_TIMEOUT_S) as response:
+        with _opener().open(request, timeout=timeout_s) as response:
             return _text(asked, response)
     except HTTPError as error:
         raise ToolError(f"{url}: HTTP {error.code} {str(error.reason).partition(chr(10))[0]}") from None
-    except TimeoutError:
-        raise ToolError(f"{url}: no answer in {_TIMEOUT_S} s") from None
-    except URLError as error:
-        if isinstance(error.reason, TimeoutError):
-            raise ToolError(f"{url}: no answer in {_TIMEOUT_S} s") from None
-        raise ToolError(f"{url}: {_reason(error.reason)}") from None
     except (HTTPException, ValueError, zlib.error) as error:
         raise ToolError(f"{url}: not an answer: {error}") from None
     except OSError as error:
-        raise ToolError(f"{url}: the answer broke off: {_reason(error)}") from None
+        # URLError has what went wrong before there was an answer.
+        trouble = error.reason if isinstance(error, URLError) else error
+        if isinstance(trouble, TimeoutError):
+            raise ToolError(f"{url}: no answer in {timeout_s:g} s") from None
+        broke_off = "the answer broke off: " if trouble is error else ""
+        raise ToolError(f"{url}: {broke_off}{_reason(trouble)}") from None
 
 
 def _reason(error: object) -> str:

@@ -2,7 +2,7 @@
 
 import codecs
 import sys
-from io import BufferedReader
+from typing import IO
 
 from ollie.tools import files, program
 from ollie.tools.program import Arguments, ToolError
@@ -10,7 +10,6 @@ from ollie.tools.program import Arguments, ToolError
 # Below what a result may have, so that this tool says what is missing and nothing else cuts it.
 LIMIT_BYTES = 30 * 1024
 COUNTED_BYTES = 256 * 1024 * 1024
-"""So much of a file is read to count the lines behind those that are shown."""
 
 
 def main() -> int:
@@ -39,19 +38,26 @@ def read(arguments: Arguments) -> str:
 
 
 class _Window:
-    """The lines asked for, as many as fit, and how many there are in all."""
+    """The lines asked for, as many as fit, and how many there are in all.
 
-    def __init__(self, first: int, limit: int) -> None:
+    Args:
+        first: the number of the first line.
+        limit: how many lines.
+        counted_bytes: so much of the file is read to count its lines.
+    """
+
+    def __init__(self, first: int, limit: int, counted_bytes: int = COUNTED_BYTES) -> None:
         self.lines = 0
         self._first = first
         self._limit = limit
+        self._counted_bytes = counted_bytes
         self._kept: list[bytes] = []
         self._room = LIMIT_BYTES
         self._last = first - 1  # the last line that was kept
         self._cut = 0  # bytes missing at its end
         self._more = ""  # when not all lines were counted
 
-    def read(self, file: BufferedReader) -> None:
+    def read(self, file: IO[bytes]) -> None:
         """Go over the file; a line that is longer than all the room comes in pieces."""
         begins, seen = True, 0
         while piece := file.readline(LIMIT_BYTES):
@@ -62,7 +68,7 @@ class _Window:
                 self._cut += len(piece)
             begins = piece.endswith(b"\n")
             seen += len(piece)
-            if begins and seen > COUNTED_BYTES and self.lines > max(self._last, self._first):
+            if begins and seen > self._counted_bytes and self.lines > max(self._last, self._first):
                 self._more = "more than "
                 return
 

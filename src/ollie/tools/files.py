@@ -1,6 +1,7 @@
 """Files as the file tools see them: paths, what can be read as text, and replacing a file in one step."""
 
 import os
+import re
 import stat
 from contextlib import suppress
 from itertools import count
@@ -9,6 +10,8 @@ from ollie.tools.program import ToolError
 
 _NUL_WITHIN_BYTES = 8192
 _NAMES_LOOKED_AT = 1000
+_ALTERNATIVES = 100
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _ACL = "system.posix_acl_access"
 
 
@@ -39,6 +42,26 @@ def encoded(name: str, text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise ToolError(f"{name} is not unicode") from None
+
+
+def alternatives(name: str, pattern: str) -> list[str]:
+    """The patterns that one with braces, `{a,b}`, stands for.
+
+    Raises:
+        ToolError: for more than 100 of them; `name` is the argument's.
+    """
+    done: list[str] = []
+    open_patterns = [pattern]
+    while open_patterns:
+        one = open_patterns.pop()
+        braces = _BRACES.search(one)
+        if braces is None:
+            done.append(one)
+        else:
+            open_patterns += [one[: braces.start()] + word + one[braces.end() :] for word in braces[1].split(",")]
+        if len(done) + len(open_patterns) > _ALTERNATIVES:
+            raise ToolError(f"{name} stands for more than {_ALTERNATIVES} patterns; use fewer braces")
+    return done
 
 
 def status(path: str) -> os.stat_result:

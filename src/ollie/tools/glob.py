@@ -14,8 +14,6 @@ from ollie.tools import files, program
 from ollie.tools.program import Arguments, ToolError
 
 LIMIT = 1000
-_ALTERNATIVES = 100
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -37,7 +35,7 @@ def find(arguments: Arguments) -> str:
         raise ToolError(f"{top}: no such directory")
     search = _Search()
     found: set[str] = set()
-    for one in alternatives(pattern):
+    for one in files.alternatives("pattern", pattern):
         found.update(search.match("" if top == "." else top.rstrip("/") + "/", one))
     return _listed(sorted(found), search.refused)
 
@@ -52,22 +50,6 @@ def _listed(found: list[str], refused: list[str]) -> str:
         lines.append(f"[not searched, permission denied: {', '.join(refused[:5])}{' …' if len(refused) > 5 else ''}]")
     text = "\n".join(lines) + "\n"
     return text.encode(errors="surrogateescape").decode(errors="replace")
-
-
-def alternatives(pattern: str) -> list[str]:
-    """The patterns that one with braces stands for."""
-    done: list[str] = []
-    open_patterns = [pattern]
-    while open_patterns:
-        one = open_patterns.pop()
-        braces = _BRACES.search(one)
-        if braces is None:
-            done.append(one)
-        else:
-            open_patterns += [one[: braces.start()] + word + one[braces.end() :] for word in braces[1].split(",")]
-        if len(done) + len(open_patterns) > _ALTERNATIVES:
-            raise ToolError(f"pattern stands for more than {_ALTERNATIVES} patterns")
-    return done
 
 
 class _Search:

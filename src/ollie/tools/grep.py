@@ -11,13 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator
 
 from ollie.tools import files, program
-from ollie.tools.glob import alternatives
 from ollie.tools.program import Arguments, ToolError
 
 LIMIT_CHARACTERS = 1024 * 1024
 LINE_CHARACTERS = 500
 _BLOCK_BYTES = 8 * 1024 * 1024
-_FIRST_BYTES = 64 * 1024
+_FIRST_BYTES = 64 * 1024  # with a NUL in them a file is binary, as ripgrep has it; the other tools look at less
 _SKIPPED = ".git"
 _MAGIC = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?[^]]+\]|.", re.DOTALL)
 _CLASSES = {
@@ -48,7 +47,9 @@ def search(arguments: Arguments) -> str:
     if os.path.isdir(top):
         for path in found.below(top.rstrip("/") or "/"):
             if wanted(path):
-                found.look(path)
+                found.try_to_look(path)
+            if found.full:
+                break
     else:
         files.status(top)
         found.look(top)
@@ -64,44 +65,52 @@ class _Found:
         self._characters = 0
         self._refused: list[str] = []
 
+    @property
+    def full(self) -> bool:
+        """Whether it is more than anybody reads."""
+        return self._characters > LIMIT_CHARACTERS
+
     def below(self, directory: str) -> Iterator[str]:
-        """The files below a directory, in the order of their paths."""
-        try:
-            with os.scandir(directory) as listing:
-                entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
-        except OSError as error:
-            self._refused.append(f"{directory}: {error.strerror}")
-            return
+        """The files below a directory that can be listed, in the order of their paths."""
+        with os.scandir(directory) as listing:
+            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name != _SKIPPED:
-                    yield from self.below(entry.path)
+                    try:
+                        yield from self.below(entry.path)
+                    except OSError as error:
+                        self._refused.append(f"{entry.path}: {error.strerror}")
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path
 
-    def look(self, path: str) -> None:
-        """Search a file; one that is binary has nothing, or nothing from where it is."""
-        if self._characters > LIMIT_CHARACTERS:
-            return
+    def try_to_look(self, path: str) -> None:
+        """Search a file, or note that it cannot be read."""
         try:
-            with open(path, "rb") as file:
-                number = 1
-                for block in _blocks(file.read):
-                    number = self._take(path, number, block)
+            self.look(path)
         except OSError as error:
             self._refused.append(f"{path}: {error.strerror}")
 
-    def _take(self, path: str, number: int, block: bytes) -> int:
+    def look(self, path: str) -> None:
+        """Search a file; one that is binary has nothing, or nothing from where it is."""
+        with open(path, "rb") as file:
+            number = 1
+            for block in _blocks(file.read):
+                number = self._take(path, number, block)
+                if self.full:
+                    break
+
+    def _take(self, path: str, first: int, block: bytes) -> int:
         """Search some whole lines, the first of which has a number; the number of the line behind them."""
-        lines = block.decode(errors="surrogateescape").split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        for number, line in enumerate(lines, number):  # noqa: B020, PLR1704  it is the number of the line
-            if self._expression.search(line.removesuffix("\r")):
-                said = f"{path}:{number}:{_short(line.removesuffix(chr(13)))}"
+        lines = [
+            line.removesuffix("\r") for line in block.removesuffix(b"\n").decode(errors="surrogateescape").split("\n")
+        ]
+        for number, line in enumerate(lines, first):
+            if self._expression.search(line):
+                said = f"{path}:{number}:{_short(line)}"
                 self._lines.append(said)
                 self._characters += len(said)
-        return number + 1
+        return first + len(lines)
 
     def text(self) -> str:
         """All of it, and what is to be said about it."""
@@ -110,7 +119,7 @@ class _Found:
             notes.append(f"[not searched: {len(self._refused) - len(notes)} more]")
         if not self._lines:
             notes.insert(0, "[nothing matches]")
-        if self._characters > LIMIT_CHARACTERS:
+        if self.full:
             notes.append("[too much matches: the rest was not searched; give a path, or a narrower pattern]")
         text = "\n".join([*self._lines, *notes]) + "\n"
         return text.encode(errors="surrogateescape").decode(errors="replace")
@@ -118,19 +127,20 @@ class _Found:
 
 def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
     """A file in blocks of whole lines, up to its first NUL; nothing of one that has it near its beginning."""
-    rest = b""
+    rest, first = b"", True
     while data := read(_BLOCK_BYTES):
-        nul = data.find(b"\0")
-        if nul >= 0:
-            if rest or nul >= _FIRST_BYTES:
-                yield (rest + data[:nul]).rpartition(b"\n")[0]
+        text, nul, _ = data.partition(b"\0")
+        if nul and first and len(text) < _FIRST_BYTES:
             return
-        end = data.rfind(b"\n") + 1
+        end = text.rfind(b"\n") + 1
         if end:
-            yield rest + data[:end]
-            rest = data[end:]
+            yield rest + text[:end]
+            rest = text[end:]
         else:
-            rest += data
+            rest += text
+        if nul:
+            return
+        first = False
     if rest:
         yield rest
 
@@ -161,7 +171,9 @@ def _filter(glob: str) -> Callable[[str], bool]:
     if not glob:
         return lambda _: True
     excluded = glob.startswith("!")
-    expressions = [_expression("glob is none", _of_glob(one)) for one in alternatives(glob.removeprefix("!"))]
+    expressions = [
+        _expression("glob is none", _of_glob(one)) for one in files.alternatives("glob", glob.removeprefix("!"))
+    ]
     of_path, here = "/" in glob, os.getcwd() + "/"
 
     def wanted(path: str) -> bool:

@@ -1,5 +1,6 @@
 """file_read: whole files, parts of them, and what cannot be read."""
 
+import io
 import os
 import subprocess
 from collections.abc import Callable
@@ -7,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ollie.tools import file_read
-from ollie.tools.file_read import LIMIT_BYTES, read
+from ollie.tools.file_read import LIMIT_BYTES, _Window, read
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -129,13 +129,16 @@ def test_refused_by_the_system(call: Call, work: Path) -> None:
     assert found.stderr == f"{work}/loop: Too many levels of symbolic links\n"
 
 
-def test_a_huge_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("first", "shown"),
+    [
+        (1, "1\n[lines 1-1 of more than 278; go on with offset 2]\n"),
+        (900, "900\n[lines 900-900 of more than 901; go on with offset 901]\n"),
+        (1000, "1000\n[lines 1000-1000 of 1000]\n"),
+    ],
+)
+def test_a_huge_file(first: int, shown: str) -> None:
     """Not all of its lines are counted, and that is told; those that are asked for are found all the same."""
-    monkeypatch.setattr(file_read, "COUNTED_BYTES", 1000)
-    path = tmp_path / "f"
-    path.write_text("".join(f"{n}\n" for n in range(1, 1001)))
-    assert read({"path": str(path), "limit": 1}) == "1\n[lines 1-1 of more than 278; go on with offset 2]\n"
-    assert read({"path": str(path), "offset": 900, "limit": 1}).endswith(
-        "[lines 900-900 of more than 901; go on with offset 901]\n"
-    )
-    assert read({"path": str(path), "offset": 1000}) == "1000\n[lines 1000-1000 of 1000]\n"
+    window = _Window(first, limit=1, counted_bytes=1000)
+    window.read(io.BytesIO("".join(f"{n}\n" for n in range(1, 1001)).encode()))
+    assert window.text() == shown

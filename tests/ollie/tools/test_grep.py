@@ -18,6 +18,7 @@ from ollie.tools import grep
 
 Done = subprocess.CompletedProcess[str]
 SHIPPED = str(Path(grep.__file__).parent)
+MIB = 1024 * 1024
 
 
 def tool(*programs: str, where: Path) -> ToolInfo:
@@ -38,9 +39,10 @@ def search(request: pytest.FixtureRequest, tmp_path: Path, work: Path) -> Callab
     chosen = tool("sh", *["rg"] * (request.param == "rg"), where=tmp_path / "bin")
     assert isinstance(chosen.run, Command if request.param == "rg" else Python)
 
-    def run(**arguments: object) -> Done:
+    def run(*before: str, **arguments: object) -> Done:
         invocation = chosen.invocation(chosen.arguments(arguments, {}))
-        done = subprocess.run(invocation.argv, input=invocation.stdin, capture_output=True, check=False, cwd=work)
+        argv = [*before, *invocation.argv]
+        done = subprocess.run(argv, input=invocation.stdin, capture_output=True, check=False, cwd=work)
         return Done(done.args, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode())
 
     return run
@@ -135,6 +137,7 @@ def test_search(arguments: dict[str, object], lines: list[str], search: Callable
         ({"pattern": "["}, ""),
         ({"pattern": "(a"}, ""),
         ({"pattern": "a", "glob": "[z-a]"}, "glob"),
+        ({"pattern": "(os error 1)("}, "unclosed|unterminated"),
         ({"pattern": "a\nb"}, "has a newline"),
         ({"pattern": "x", "path": "missing"}, "missing: No such file|no such file"),
     ],
@@ -174,35 +177,53 @@ def test_a_fifo_is_not_waited_for(work: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "fifo: not a regular file\n")
 
 
-def test_a_file_larger_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_a_block(tmp_path: Path) -> None:
     """Lines are counted on from block to block, also where one is longer than a block, and a NUL ends the search."""
-    monkeypatch.setattr(grep, "_BLOCK_BYTES", 64)
-    (tmp_path / "f").write_text("a\n" * 100 + "b" * 200 + "needle\n" + "needle\r\n" + "c\n" * 50 + "needle")
-    found = grep.search({"pattern": "needle", "path": str(tmp_path / "f")}).splitlines()
+    path = tmp_path / "f"
+    path.write_text("a\n" * 100 + "b" * 9 * MIB + "needle\n" + "needle\r\n" + "c\n" * 50 + "needle")
+    found = grep.search({"pattern": "needle", "path": str(path)}).splitlines()
     assert [line.split(":")[1] for line in found] == ["101", "102", "153"]
-    (tmp_path / "f").write_text("needle\n" * 20 + "\0" + "needle\n")
-    assert len(grep.search({"pattern": "needle", "path": str(tmp_path / "f")}).splitlines()) == 20
+    path.write_text("needle\n" * 10 + "\n" * 9 * MIB + "needle\n" * 10 + "\0needle\n")
+    found = grep.search({"pattern": "needle", "path": str(path)}).splitlines()
+    assert [line.split(":")[1] for line in found[9:11]] == ["10", str(9 * MIB + 11)]
+    assert len(found) == 20
 
 
-def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_is_not_kept(tmp_path: Path) -> None:
     """The search ends, and says so."""
-    monkeypatch.setattr(grep, "LIMIT_CHARACTERS", 100)
     for n in range(10):
-        (tmp_path / f"f{n}").write_text("x\n" * 10)
+        (tmp_path / f"f{n}").write_text(("x" * 400 + "\n") * 400)
     found = grep.search({"pattern": "x", "path": str(tmp_path)})
+    assert MIB < len(found) < 1.5 * MIB
     assert found.endswith("x\n[too much matches: the rest was not searched; give a path, or a narrower pattern]\n")
     assert "f9" not in found
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """And the rest is searched."""
-    (tmp_path / "a").write_text("x\n")
-    (tmp_path / "b").write_text("x\n")
-    (tmp_path / "a").chmod(0)
-    as_anybody = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
-    command = [*as_anybody, sys.executable, "-m", "ollie.tools.grep"]
-    done = subprocess.run(command, input='{"pattern": "x"}', capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout == "./b:1:x\n[not searched: ./a: Permission denied]\n"
+AS_ANYBODY = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
+UNREADABLE = "".join(f"[not searched: ./a{n}: Permission denied]\n" for n in range(4))
+
+
+def test_what_cannot_be_read_is_told(search: Callable[..., Done], work: Path) -> None:
+    """And the rest is searched; what was named itself and cannot be read is an error."""
+    for n in range(4):
+        (work / f"a{n}").write_text("import\n")
+        (work / f"a{n}").chmod(0)
+    (work / "sub dir").chmod(0)
+    found = search(*AS_ANYBODY, pattern="import os")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == f"./a.py:1:import os\n{UNREADABLE}[not searched: ./sub dir: Permission denied]\n"
+    (work / "empty").chmod(0)
+    (work / "ignored").chmod(0)
+    found = search(*AS_ANYBODY, pattern="nowhere")
+    assert (found.returncode, found.stderr) == (0, "")
+    five = f"{UNREADABLE}[not searched: ./empty: Permission denied]\n"
+    assert found.stdout == f"[nothing matches]\n{five}[not searched: 2 more]\n"
+    for path in ("a1", "sub dir", "sub dir/"):
+        found = search(*AS_ANYBODY, pattern="import", path=path)
+        assert (found.returncode in {1, 2}, found.stdout) == (True, "")
+        assert f"{path.rstrip('/')}" in found.stderr
+        assert "Permission denied" in found.stderr
+    (work / "sub dir").chmod(0o700)
 
 
 @given(st.text("ab*?[]!^-/{},\\.", max_size=12))

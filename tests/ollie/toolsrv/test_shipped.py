@@ -1,6 +1,7 @@
 """Tools that ship and need more than files, through the sandbox."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,6 +43,27 @@ async def test_fetch_reaches_what_its_sandbox_lets_it(toolsrv: ToolServer, agent
         assert refused.is_error
         assert f"{site}/: Permission denied" in refused.text
         assert "sandbox policy" in refused.text
+
+
+async def test_a_site_that_never_ends_is_ended_with_the_call(toolsrv: ToolServer, agent: str) -> None:
+    """One that always sends a little more, too little for what `fetch` waits for itself; the result says so."""
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+        hung_up = asyncio.ensure_future(reader.read())
+        while not (await asyncio.wait({hung_up}, timeout=0.01))[0]:
+            writer.write(b".")
+        with contextlib.suppress(ConnectionError):
+            await hung_up
+        writer.close()
+
+    site = await asyncio.start_server(drip, "127.0.0.1", 0)
+    async with site, await toolsrv.client() as client:
+        await load(client, agent, "fetch")
+        url = f"http://127.0.0.1:{site.sockets[0].getsockname()[1]}/"
+        given = await call(client, agent, "fetch", url=url, timeout="1")
+    assert given.is_error
+    assert given.text == "timed out after 1 s"
 
 
 async def test_fetch_trusts_whom_its_policy_names(start: Callable[..., ToolServer], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from ollie.backends.interface import BackendError, ErrorKind
 from ollie.backends.local.chunks import Chunks
 from ollie.backends.local.line import Line
-from ollie.backends.local.process import Engine
+from ollie.backends.local.process import PATIENCE_S, Engine
 from ollie.backends.local.prompt import prompt
 from ollie.backends.local.reply import Reply
 from ollie.backends.local.worker import Settings
@@ -17,15 +17,22 @@ _DEFAULTS = {"temperature": 0.0, "seed": 0, "max_tokens": 2048}
 
 
 class LocalBackend:
-    """The model in `settings`, called `model`. The engine starts with the first request and stays until `close`."""
+    """The embedded model. The engine starts with the first request and stays until `close`.
 
-    def __init__(self, settings: Settings, model: str) -> None:
+    Args:
+        settings: what the engine is started with.
+        model: what the model is called.
+        patience_s: how long an engine that was told to stop may go on before it is killed.
+    """
+
+    def __init__(self, settings: Settings, model: str, patience_s: float = PATIENCE_S) -> None:
         self.name = "local"
         self.default_model = model
         self.parameters = frozenset(
             ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty")
         )
         self._settings = settings
+        self._patience_s = patience_s
         self._engine: Engine | None = None
         self._line = Line()
 
@@ -60,7 +67,7 @@ class LocalBackend:
                 await place.move()
             if self._engine is None or not self._engine.alive:
                 yield Activity("loading the model")
-                self._engine = await Engine.start(self._settings)
+                self._engine = await Engine.start(self._settings, self._patience_s)
             run = self._engine.run(body, fixed)
         except BaseException:
             place.leave()

@@ -21,10 +21,7 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "PYTHONPAT
 _KEPT_LINES = 5
 
 PATIENCE_S = 15.0
-"""How long after a cancel, or after its standard input was closed, the process is killed.
-
-A busy machine needs seconds for a batch of a prompt, and a new process has nothing in its cache.
-"""
+"""A busy machine needs seconds for a batch of a prompt, and a new process has nothing in its cache."""
 
 
 class Run:
@@ -68,10 +65,16 @@ class Run:
 
 
 class Engine:
-    """A running engine; made by `start`."""
+    """A running engine; made by `start`.
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    Args:
+        process: its process.
+        patience_s: how long after a cancel, or after its standard input was closed, that is killed.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, patience_s: float) -> None:
         self._process = process
+        self._patience_s = patience_s
         self._run: Run | None = None
         self._last_words: deque[str] = deque(maxlen=_KEPT_LINES)
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -79,7 +82,7 @@ class Engine:
         self._heard = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, settings: Settings) -> "Engine":
+    async def start(cls, settings: Settings, patience_s: float = PATIENCE_S) -> "Engine":
         """Start it and wait until the model is loaded; raises `BackendError`. A cancel ends the process."""
         # -P: the working directory of whoever started the server is no place to import from.
         process = await asyncio.create_subprocess_exec(
@@ -93,7 +96,7 @@ class Engine:
             limit=_LINE_LIMIT,
             start_new_session=True,  # an interrupt typed at the server's terminal is the server's to handle
         )
-        engine = cls(process)
+        engine = cls(process, patience_s)
         try:
             await asyncio.shield(engine._ready)
         except BaseException:
@@ -124,7 +127,7 @@ class Engine:
         """End the process, by force if it does not go; a completion that runs fails."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        killing = asyncio.get_running_loop().call_later(PATIENCE_S, self._kill)
+        killing = asyncio.get_running_loop().call_later(self._patience_s, self._kill)
         try:
             await asyncio.shield(asyncio.gather(self._heard, self._drained))
         except asyncio.CancelledError:
@@ -139,7 +142,7 @@ class Engine:
 
     def _cancel(self) -> None:
         self._send({"cancel": True})
-        killing = asyncio.get_running_loop().call_later(PATIENCE_S, self._kill)
+        killing = asyncio.get_running_loop().call_later(self._patience_s, self._kill)
         if self._run is not None:
             self._run.on_end(killing.cancel)
 

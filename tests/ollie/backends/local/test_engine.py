@@ -200,11 +200,9 @@ async def test_a_killed_engine_is_an_error_and_then_a_new_one(backend: LocalBack
     assert backend.engine_pid not in (None, pid)
 
 
-async def test_a_stopped_engine_is_killed_when_a_cancel_has_no_effect(
-    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stopped_engine_is_killed_when_a_cancel_has_no_effect(tmp_path: Path) -> None:
     """Whoever waits behind it gets a new one."""
-    monkeypatch.setattr("ollie.backends.local.process.PATIENCE_S", 0.1)
+    backend = LocalBackend(settings(tmp_path), "tiny", patience_s=0.1)
     stream = backend.complete(ask("Write a long story.", limit=2000))
     await first_text(stream)
     pid = backend.engine_pid
@@ -213,6 +211,7 @@ async def test_a_stopped_engine_is_killed_when_a_cancel_has_no_effect(
     await stream.aclose()
     assert isinstance((await collect(backend, ask("Say hello.", limit=2)))[-1], End)
     assert backend.engine_pid != pid
+    await backend.close()
 
 
 async def test_a_conversation_that_is_too_long_says_the_numbers(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ file with behaviour of its own has a module at its served path, without the `{â€
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ninep.files import Control, Request, Text
+from ninep.files import Control, Request, Text, Watch
 from ninep.server import statistics_file
 from ninep.tree import Dir, Entry, Tree
 from ollie.olliesrv.door import access
-from ollie.olliesrv.ns import aliases, bypass, ctl, errors, models, session, tools
+from ollie.olliesrv.ns import aliases, bypass, ctl, errors, eventwait, models, session, tools
 from ollie.olliesrv.ns import help as reference
 from ollie.olliesrv.server import Ollie
 
@@ -34,6 +34,12 @@ ENTRIES: Final[Sequence[Entry[Ollie]]] = (
     Text("help", 0o440, "This reference.", render=lambda _ollie, _peer: reference.text(ENTRIES)),
     Text("aliases", 0o440, "What each id stands for: id, path.", render=aliases.render),
     Text("errors", 0o440, "Errors of yours that no reply could carry, the last 64.", render=errors.render),
+    Watch(
+        "eventwait",
+        0o440,
+        "What happens, a JSON object a read: sessions, agents, states, turns, approvals, processes, errors.",
+        watch=eventwait.watch,
+    ),
     statistics_file(lambda ollie: ollie.listener, mode=0o400),
     Control(
         "ctl",

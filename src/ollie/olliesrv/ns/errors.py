@@ -22,3 +22,5 @@ def keep(ollie: Ollie, peer: Peer, path: str, error: NinepError) -> None:
     """Note an error that the peer could not be told."""
     assert isinstance(peer, OlliePeer)
     ollie.lost.add(peer.reader, Lost(time.time(), path, str(error)))
+    session = peer.agent.session.id if peer.agent is not None else ""
+    ollie.services.events.tell("error", session=session, path=path, error=str(error))

@@ -222,9 +222,13 @@ class Agent(Entity[AgentRow]):
     async def rename(self, name: str, *, by: "Agent | None") -> None:
         """Give it another name; durable when this returns."""
         self.permit(by)
+        if name == self.name:
+            return
         self.session.rename_agent(self, name)
         self.row = replace(self.row, name=name)
-        await self._store.stored(self._store.put_agent(self.row))
+        seq = self._store.put_agent(self.row)
+        self.session.tell("agent", self.id, {"state": "renamed"})
+        await self._store.stored(seq)
 
     async def close(self) -> None:
         """The server ends: end the turn that runs, begin none, forget nothing."""
@@ -259,5 +263,6 @@ class Agent(Entity[AgentRow]):
 
     def _announce(self, state: State) -> None:
         if not self.gone and self.states.become(state):
+            self.session.tell("state", self.id, {"state": state})
             self.chat.settle()
             self.chat_raw.settle()

@@ -27,21 +27,21 @@ async def run(session: "Session", path: str, data: bytes, *, by: "Agent | None")
         RefusedError: the payload cannot be read, or names no agent of the session; no tool server runs.
         NinepError: what the tool server says.
     """
-    agent, request = _request(session, data, by)
-    async with session.toolsrv.visit(agent.id) as client:
+    request = _request(session, data, by)
+    async with session.toolsrv.connection.running() as client:
         async for piece in client.rdwr_stream(path, request):
             yield piece
 
 
 async def start(session: "Session", path: str, data: bytes, *, by: "Agent | None") -> None:
     """Write a payload that nobody reads the answer to; the same errors."""
-    agent, request = _request(session, data, by)
-    async with session.toolsrv.visit(agent.id) as client:
+    request = _request(session, data, by)
+    async with session.toolsrv.connection.running() as client:
         await client.write(path, request)
 
 
-def _request(session: "Session", data: bytes, by: "Agent | None") -> tuple["Agent", bytes]:
-    """Whose a request is, and its payload."""
+def _request(session: "Session", data: bytes, by: "Agent | None") -> bytes:
+    """The payload of a request, which says whose it is."""
     try:
         fields = payload.parse(data)
     except payload.PayloadError as error:
@@ -53,7 +53,7 @@ def _request(session: "Session", data: bytes, by: "Agent | None") -> tuple["Agen
     if outfit.sandbox:
         ours["agent.sandbox"] = outfit.sandbox
     try:
-        return agent, payload.format({**kept, **ours})
+        return payload.format({**kept, **ours})
     except payload.PayloadError as error:
         raise RefusedError(str(error)) from None
 

@@ -17,6 +17,7 @@ from ollie.olliesrv.settings.directories import Scratch, working_directory
 from ollie.olliesrv.settings.outfit import TOOLS, Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.following import Ended
+from ollie.olliesrv.toolserver.news import News
 from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.olliesrv.turns.account import Account
 from ollie.protocol import paths
@@ -43,7 +44,8 @@ class Session(Entity[SessionRow]):
         self._services = services
         self._store = services.store
         self._scratch = Scratch(services.scratch, row.id)
-        self.toolsrv = ToolServer(row.id, self.directory, services.toolsrv, self._completed, services.asked.add)
+        news = News(self.tell, services.asked.add)
+        self.toolsrv = ToolServer(row.id, self.directory, services.toolsrv, self._completed, news)
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
         for agent in agents:
@@ -70,6 +72,19 @@ class Session(Entity[SessionRow]):
             "OLLIE_CACHE_PATH": paths.cache_path(),
             **{f"OLLIE_{kind.upper()}_PATH": ":".join(paths.search_path(kind)) for kind in _KINDS},
         }
+
+    def tell(self, event: str, agent: str, fields: Mapping[str, object]) -> None:
+        """Tell whoever watches what has happened here.
+
+        Args:
+            event: what, a word.
+            agent: the id of the agent that it concerns; empty for the session itself.
+            fields: what else is told.
+        """
+        found = self._agents.get(agent)
+        path = f"session/{self.name}" if found is None else f"session/{self.name}/agent/{found.name}"
+        whose = {"agent": agent} if agent else {}
+        self._services.events.tell(event, session=self.id, **whose, path=path, **fields)
 
     # Its agents.
 
@@ -118,6 +133,7 @@ class Session(Entity[SessionRow]):
         seq = self._store.put_agent(row)
         agent = Agent(row, self, self._services)
         self._add(agent)
+        self.tell("agent", agent.id, {"state": "created"})
         return agent, seq
 
     async def stored(self, seq: Seq) -> None:
@@ -129,15 +145,14 @@ class Session(Entity[SessionRow]):
         return await subagents.call(self, arguments, by=self._agents[agent])
 
     def rename_agent(self, agent: Agent, name: str) -> None:
-        """Find an agent under another name from now on."""
-        if self._names.get(name) is agent:
-            return
+        """Find an agent, which has another name, under that from now on."""
         self._free_name(name, "", 0)
         del self._names[agent.name]
         self._names[name] = agent
 
     def forget_agent(self, agent: Agent) -> None:
         """An agent was killed."""
+        self.tell("agent", agent.id, {"state": "killed"})
         del self._agents[agent.id]
         del self._names[agent.name]
 
@@ -153,8 +168,12 @@ class Session(Entity[SessionRow]):
     async def rename(self, name: str, *, by: Agent | None) -> None:
         """Give it another name; durable when this returns."""
         self.permit(by)
-        self._sessions.check_free(name, self)
-        await self._store.stored(self._change(replace(self.row, name=name)))
+        if name == self.name:
+            return
+        self._sessions.check_free(name)
+        seq = self._change(replace(self.row, name=name))
+        self.tell("session", "", {"state": "renamed"})
+        await self._store.stored(seq)
 
     async def pause(self, *, paused: bool, by: Agent | None) -> None:
         """Hold the queues of its agents, or let them go on; turns that run are not touched."""

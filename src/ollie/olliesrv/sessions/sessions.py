@@ -117,6 +117,7 @@ class Sessions:
         session = Session(row, (), self, self._services)
         self._add(session)
         self._used(session)
+        session.tell("session", "", {"state": "created"})
         await self._store.stored(seq)
         return session
 
@@ -129,13 +130,14 @@ class Sessions:
         self._names[row.name] = row.id
         return self._store.put_session(row)
 
-    def check_free(self, name: str, session: Session | None = None) -> None:
-        """Raise `session exists: …` when a name is taken by another session, and when it is no name."""
-        if self._names.get(ids.check_name(name)) not in {None, session.id if session else None}:
+    def check_free(self, name: str) -> None:
+        """Raise `session exists: …` when a name is taken, and when it is no name."""
+        if ids.check_name(name) in self._names:
             raise RefusedError(f"session exists: {name}")
 
     def forget(self, session: Session) -> None:
         """A session was killed."""
+        session.tell("session", "", {"state": "killed"})
         del self._names[self._rows.pop(session.id).name]
         del self._live[session.id]
         self._recent.pop(session.id, None)

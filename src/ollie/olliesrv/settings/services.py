@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ollie.backends.registry import Backends
+from ollie.olliesrv.events import Events
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.models import Models
 from ollie.olliesrv.settings.profiles import Profiles
@@ -28,6 +29,7 @@ class Services:
         scratch: the directory of the sessions' scratch directories.
         private: Ollie's own directories, where no agent may work.
         asked: counts what asks for approval.
+        events: told what happens.
     """
 
     config: Config
@@ -41,3 +43,4 @@ class Services:
     scratch: str
     private: tuple[str, ...]
     asked: Asked = field(default_factory=Asked)
+    events: Events = field(default_factory=Events)

@@ -15,6 +15,7 @@ from ninep.errors import NinepError
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.toolserver.following import Ended, Follower
 from ollie.olliesrv.toolserver.life import NO_TOOL_SERVER, Life
+from ollie.olliesrv.toolserver.news import News
 from ollie.protocol.words import reason
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class Connection:
         life: its process.
         started: given the connection to one that has just started, before anything else uses it.
         ended: given each background run that has ended; when it returns, its agent has been told for good.
-        asked: called when something waits for approval.
+        news: given everything that happens there.
         cancel_s: how long the end of connections is waited for.
     """
 
@@ -36,13 +37,13 @@ class Connection:
         life: Life,
         started: Callable[[Client], Awaitable[None]],
         ended: Callable[[Ended], Awaitable[None]],
-        asked: Callable[[], None],
+        news: News,
         cancel_s: float,
     ) -> None:
         self._life = life
         self._started = started
         self._ended = ended
-        self._asked = asked
+        self._news = news
         self._cancel_s = cancel_s
         self._client: Client | None = None
         self._follower: Follower | None = None
@@ -70,13 +71,13 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Client]:
-        """The connection, for one purpose, to a tool server that runs; none is started.
+        """The connection, for one purpose, to a tool server that runs and is followed; none is started.
 
         Raises:
             RefusedError: none runs.
         """
         with self.held():
-            yield await self.client(start=False)
+            yield await self.followed(start=False)
 
     async def client(self, *, start: bool = True) -> Client:
         """The connection; made when there is none.
@@ -93,6 +94,13 @@ class Connection:
             self._opening = asyncio.get_running_loop().create_task(self._open(start=start))
             self._opening.add_done_callback(self._opened)
         return await asyncio.shield(self._opening)
+
+    async def followed(self, *, start: bool = True) -> Client:
+        """As `client`, for something that happens there: that it does is heard."""
+        client = await self.client(start=start)
+        if self._follower is not None:
+            await self._follower.ready()
+        return client
 
     def asks(self, agent: str) -> bool:
         """Whether something of an agent waits for approval."""
@@ -144,7 +152,7 @@ class Connection:
             return
         self._disconnect()  # from the one that was lost
         self._client = task.result()
-        self._follower = Follower(self._client, self._ended, self._settle, self._asked)
+        self._follower = Follower(self._client, self._ended, self._settle, self._news)
         self._settle()
 
     def _settle(self) -> None:

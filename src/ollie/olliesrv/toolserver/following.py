@@ -13,6 +13,7 @@ import msgspec
 
 from ninep.client import Client, File
 from ninep.errors import NinepError
+from ollie.olliesrv.toolserver.news import Happening, News
 
 _log = logging.getLogger(__name__)
 _ORDWR = 2
@@ -54,18 +55,6 @@ class Ended(msgspec.Struct, frozen=True):
         return f'<{_TAG} id="{self.pid}" cmd="{_attribute(cmd)}" exit="{self.exit}">\n{output}{newline}</{_TAG}>'
 
 
-class _Event(msgspec.Struct, frozen=True):
-    """One line of `events`."""
-
-    event: str
-    state: str = ""
-    pid: int = 0
-    agent: str = ""
-    background: bool = False
-    told: bool = False
-    id: str = ""
-
-
 class Follower:
     """Follows one tool server over one connection.
 
@@ -73,7 +62,7 @@ class Follower:
         client: the connection; when it is lost, or closed, the following ends.
         take: given each run that has ended; when it returns, the agent has the message for good.
         changed: called whenever `busy` may have become false.
-        asked: called when something waits for approval.
+        news: given everything that happens.
     """
 
     def __init__(
@@ -81,13 +70,13 @@ class Follower:
         client: Client,
         take: Callable[[Ended], Awaitable[None]],
         changed: Callable[[], None],
-        asked: Callable[[], None],
+        news: News,
     ) -> None:
         self._client = client
         self._take = take
         self._changed = changed
-        self._asked = asked
-        self._synced = False
+        self._news = news
+        self._synced = asyncio.Event()
         self._running: set[int] = set()
         self._untold: set[int] = set()
         self._told: set[int] = set()
@@ -105,11 +94,15 @@ class Follower:
     @property
     def busy(self) -> bool:
         """Whether the connection is needed: there is work, or that is not known yet."""
-        return bool(self._tasks) and (self.working or not self._synced)
+        return bool(self._tasks) and (self.working or not self._synced.is_set())
 
     def asks(self, agent: str) -> bool:
         """Whether something of an agent waits for approval."""
         return agent in self._asking.values()
+
+    async def ready(self) -> None:
+        """Return when it hears of everything from now on, or of nothing any more."""
+        await self._synced.wait()
 
     async def close(self) -> None:
         """Stop; the connection stays."""
@@ -126,18 +119,21 @@ class Follower:
             _log.error("a tool server is not followed any more", exc_info=error)
         for other in self._tasks:  # one without the other tells half
             other.cancel()
+        self._synced.set()
         if not self._tasks:
             self._changed()
 
     async def _follow_events(self) -> None:
         async with await self._client.open("events") as file:
+            self._news.connected()
             while line := await _line(file):
-                self._note(msgspec.json.decode(line, type=_Event))
+                self._note(msgspec.json.decode(line, type=Happening))
 
-    def _note(self, event: _Event) -> None:
+    def _note(self, event: Happening) -> None:
+        self._news.take(event)
         match event.event, event.state:
             case "now", _:
-                self._synced = True
+                self._synced.set()
             case "done", _:
                 self._untold |= {event.pid} - self._told
             case "proc", "exited":
@@ -148,7 +144,6 @@ class Follower:
                 self._running.add(event.pid)
             case "bypass", "pending":
                 self._asking[event.id] = event.agent
-                self._asked()
             case "bypass", _:
                 self._asking.pop(event.id, None)
         self._changed()

@@ -34,10 +34,14 @@ class Life:
         session: the id of the session.
         cwd: gives the directory where tools work when a call names none.
         settings: how it is run.
+        over: called when it has ended.
     """
 
-    def __init__(self, session: str, cwd: Callable[[], str], settings: places.Settings) -> None:
+    def __init__(
+        self, session: str, cwd: Callable[[], str], settings: places.Settings, over: Callable[[], None]
+    ) -> None:
         self._cwd = cwd
+        self._over = over
         self._settings = settings
         self._socket = places.socket_path(settings.sockets, session)
         self._secret = places.secret_path(settings, session)
@@ -115,6 +119,7 @@ class Life:
     def _found(self, process: Process | None) -> None:
         """Note which process it is. While it lives the loop looks for its end, and so keeps this object."""
         loop = asyncio.get_running_loop()
+        before = self._process
         if self._pidfd is not None:
             loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -122,6 +127,8 @@ class Life:
         self._process = process if self._pidfd is not None else None
         if self._pidfd is not None:
             loop.add_reader(self._pidfd, self._found, None)
+        if before is not None and (self._process is None or not self._process.same(before)):
+            self._over()
 
 
 def listener(path: str) -> Process | None:

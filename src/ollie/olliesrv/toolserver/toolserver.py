@@ -18,6 +18,7 @@ from ollie.engine.messages import ToolSpec
 from ollie.olliesrv.toolserver.connection import Connection
 from ollie.olliesrv.toolserver.following import Ended
 from ollie.olliesrv.toolserver.life import Life
+from ollie.olliesrv.toolserver.news import News
 from ollie.olliesrv.toolserver.places import Settings
 from ollie.protocol import payload
 from ollie.protocol.result import ResultError, ToolResult, from_json, text
@@ -55,7 +56,7 @@ class ToolServer:
         cwd: gives the directory where tools work when a call names none.
         settings: how it is run.
         ended: given each background run that has ended; when it returns, its agent has been told for good.
-        asked: called when something waits for approval.
+        news: told of runs and requests that begin and end.
 
     Attributes:
         life: its process.
@@ -68,10 +69,10 @@ class ToolServer:
         cwd: Callable[[], str],
         settings: Settings,
         ended: Callable[[Ended], Awaitable[None]],
-        asked: Callable[[], None],
+        news: News,
     ) -> None:
-        self.life = Life(session, cwd, settings)
-        self.connection = Connection(self.life, self._load_all, ended, asked, settings.cancel_s)
+        self.life = Life(session, cwd, settings, news.over)
+        self.connection = Connection(self.life, self._load_all, ended, news, settings.cancel_s)
         self._session = session
         self._cancel_s = settings.cancel_s
         self._wanted: dict[str, tuple[str, ...]] = {}
@@ -216,7 +217,7 @@ class ToolServer:
         if call.sandbox:
             fields["agent.sandbox"] = call.sandbox
         try:
-            client = await self.connection.client()
+            client = await self.connection.followed()
             return from_json(await client.rdwr("proc/new", payload.format(fields)))
         except ConnectionLostError:
             return text("the tool server ended, and what it ran ended with it", is_error=True)

@@ -21,7 +21,7 @@ from ollie.backends.interface import Backend
 from ollie.engine import cut, own
 from ollie.engine import events as ev
 from ollie.engine.messages import Message, ToolCall, ToolSpec
-from ollie.engine.records import Ended, Prompted, Record
+from ollie.engine.records import Ended, Failed, Prompted, Record
 from ollie.engine.turn import State as Engine
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.settings.directories import unmoved
@@ -245,6 +245,8 @@ class Runner:
                 chat_offset = self._transcript.length
             if isinstance(record, Prompted | Ended):
                 self._store.set_busy(self._agent, busy=isinstance(record, Prompted))
+            if isinstance(record, Failed):
+                self._session.tell("error", self._agent, {"error": record.text})
         seq = self._transcript.append(records)
         return self.account.take(self._turns.state, chat_offset=chat_offset) or seq
 
@@ -279,7 +281,9 @@ class Runner:
         return self._store.clear_records(self._agent)
 
     def turn_ended(self, ended: ev.TurnEnded) -> None:
-        """Tell those who wait for the end of this turn."""
+        """Tell those who wait for the end of this turn, and those who watch."""
+        fields = {"state": "finished", "turn": ended.turn, "reason": ended.reason, "note": ended.note}
+        self._session.tell("turn", self._agent, fields)
         self._ends.tell(ended)
 
     # What is done to it.

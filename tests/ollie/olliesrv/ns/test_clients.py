@@ -1,6 +1,8 @@
 """What clients do to a server at the same time, and what is left when they go."""
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 from world import World
@@ -27,6 +29,7 @@ WAITS = {
     "for more of a chat": (f"{AGENT}/chat", b"", b"slow"),
     "for all of a chat": (f"{AGENT}/chat.raw", b"", b"slow"),
     "for a sub-agent": ("session/one/agent/new", b"prompt=slow\n", b""),
+    "for an event": ("eventwait", b"", b""),
     "for a generated answer": ("generate", b"slow", b""),
 }
 
@@ -109,3 +112,29 @@ async def test_a_loop_over_statewait_neither_spins_nor_misses(world: World) -> N
     await owner.write(f"{AGENT}/ctl", b"kill")
     with pytest.raises(NinepError, match="file does not exist"):
         await waiting
+
+
+async def test_a_loop_over_eventwait_neither_spins_nor_misses(world: World) -> None:
+    """Each event once, in order, from fids and connections that are made anew while things happen; then it waits."""
+    owner = await world.populated()
+    heard: list[Any] = []
+
+    async def listen() -> None:
+        while len(heard) < 60:
+            async with await world.attach("rob") as client:
+                heard.append(json.loads(await client.read("eventwait")))
+
+    async with await world.attach("rob") as client:
+        await client.open("eventwait")
+    listening = asyncio.ensure_future(listen())
+    for turn in range(20):
+        await owner.write(f"{AGENT}/prompt", f"turn {turn}".encode())
+        await owner.read(f"{AGENT}/wait")
+    await listening
+    told = [(event["event"], event["state"]) for event in heard]
+    assert told == [("state", "running"), ("turn", "finished"), ("state", "idle")] * 20
+    assert [event["seq"] for event in heard] == list(range(heard[0]["seq"], heard[0]["seq"] + 60))
+    _, waiting = await reading(await world.attach("rob"), "eventwait", b"")
+    await owner.read(f"{AGENT}/stats")
+    assert not waiting.done()
+    waiting.cancel()

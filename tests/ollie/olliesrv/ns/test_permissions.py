@@ -1,5 +1,7 @@
 """Who may do what in the live tree."""
 
+import json
+
 import pytest
 from world import World
 
@@ -135,3 +137,15 @@ async def test_notes_of_what_was_delivered_are_kept_apart(world: World) -> None:
             await file.close()
     assert b"session/one/agent/new\tunknown key: nonsense" in await agent.read("errors")
     assert await owner.read("errors") == b""
+
+
+async def test_an_agent_hears_of_its_own_session_only(world: World) -> None:
+    """The owner hears of everything, in its order."""
+    owner = await world.populated()
+    agent = await world.attach("agent:coder")
+    all_of_it, its_own = await owner.open("eventwait"), await agent.open("eventwait")
+    for path in ("session/two/agent/new", "session/one/agent/new"):
+        await owner.write(path, f"name=late cwd={world.work}".encode())
+    first, second = [json.loads(await all_of_it.read(offset=0)) for _ in range(2)]
+    assert (first["path"], second["path"]) == ("session/two/agent/late", "session/one/agent/late")
+    assert json.loads(await its_own.read(offset=0)) == second

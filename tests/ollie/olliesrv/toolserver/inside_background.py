@@ -8,7 +8,8 @@ from typing import Any
 
 from served import values
 
-from ollie.olliesrv.sessions import subagents
+from ollie.olliesrv.events import EventWatch
+from ollie.olliesrv.sessions import requests, subagents
 from ollie.olliesrv.sessions.agent import Agent
 
 SCRIPT = """
@@ -178,6 +179,58 @@ async def test_waiting_for_approval_is_shown(serve: Callable[..., Any], place: P
     async with toolsrv.connection.running() as client:
         assert await client.read("bypass/list") == b""
     assert not (place / "work/ran").exists()
+
+
+async def told(watch: EventWatch, last: tuple[str, str]) -> list[Any]:
+    """What is told of runs and requests, up to an event."""
+    found: list[Any] = []
+    while not found or (found[-1]["event"], found[-1].get("state")) != last:
+        found.append(json.loads(await watch.next()))
+        watch.delivered()
+    return [event for event in found if event["event"] in {"proc", "bypass"}]
+
+
+async def test_runs_and_requests_are_told(serve: Callable[..., Any], place: Path) -> None:
+    """Each begins and ends, of the agent that it is of, with its exit code or answer."""
+    agent = await make(serve, place)
+    watch = agent._services.events.watch("glenda")
+    await agent.prompt(b"bypass () { exit 3; }; bypass", by=None)
+    (asked,) = await told(watch, ("bypass", "pending"))
+    assert (asked["agent"], asked["path"]) == (agent.id, "session/s/agent/a")
+    assert "exit 3" in asked["command"]
+    async with agent.session.toolsrv.connection.running() as client:
+        await client.write("bypass/resolve", json.dumps({"id": asked["id"], "approved": True}).encode())
+    resolved, started, exited = await told(watch, ("state", "idle"))
+    assert (resolved["state"], resolved["answer"], resolved["id"]) == ("resolved", "approved", asked["id"])
+    assert (started["state"], started["tool"], started["background"]) == ("started", "shell", False)
+    assert (exited["state"], exited["pid"], exited["exit"]) == ("exited", started["pid"], 3)
+
+
+async def test_a_run_that_the_owner_asks_for_is_told(serve: Callable[..., Any], place: Path) -> None:
+    """While no turn runs; what it leaves in the background is followed to its end."""
+    agent = await make(serve, place)
+    await agent.tools(by=None)
+    await gone(agent)
+    watch = agent._services.events.watch("glenda")
+    payload = b"tool=shell\nagent=a\ncmd=until [ -e go ]; do sleep 0.01; done"
+    assert [piece async for piece in requests.run(agent.session, "proc/new.bg", payload, by=None)] == [b"1\n"]
+    (started,) = await told(watch, ("proc", "started"))
+    assert (started["pid"], started["background"], started["agent"]) == (1, True, agent.id)
+    go(place)
+    assert [event["state"] for event in await told(watch, ("turn", "finished"))] == ["exited"]
+    assert "told: " in await chat(agent, "told: ")
+
+
+async def test_what_ends_with_a_tool_server_is_told(serve: Callable[..., Any], place: Path) -> None:
+    """At once, not when the next one starts."""
+    agent = await make(serve, place)
+    await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
+    await appears(place / "work/begun")
+    await chat(agent, "it said: ")
+    watch = agent._services.events.watch("glenda")
+    await agent.session.toolsrv.connection.end()
+    (exited,) = await told(watch, ("proc", "exited"))
+    assert (exited["pid"], exited["background"]) == (1, True)
 
 
 async def test_a_killed_session_leaves_nothing_of_its_tool_server(serve: Callable[..., Any], place: Path) -> None:

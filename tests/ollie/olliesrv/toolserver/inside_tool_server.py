@@ -14,7 +14,7 @@ from served import command, write
 
 from ninep.errors import NinepError
 from ollie.olliesrv.process.procfs import is_zombie, process
-from ollie.olliesrv.sessions import subagents
+from ollie.olliesrv.sessions import requests, subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.toolserver import life
 from ollie.olliesrv.turns.states import State
@@ -319,6 +319,19 @@ async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
         await reading
     assert not alive(int((place / "work/pid").read_text()))
     assert agent.session.agents() == [agent]
+
+
+async def test_a_request_for_a_run_that_is_given_up_leaves_nothing(serve: Callable[..., Any], place: Path) -> None:
+    """The run is gone when the request is, and so is the connection."""
+    agent = await make(serve, place, calling("echo"))
+    await agent.tools(by=None)
+    payload = b"tool=shell\nagent=a\ncmd=echo $$ > pid.new; mv pid.new pid; sleep 1000"
+    reading = asyncio.ensure_future(anext(requests.run(agent.session, "proc/new", payload, by=None)))
+    await appears(place / "work/pid")
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert not alive(int((place / "work/pid").read_text()))
+    assert agent.session.toolsrv.connection._client is None
 
 
 async def names(agent: Agent) -> list[str]:

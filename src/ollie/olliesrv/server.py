@@ -107,7 +107,7 @@ class Ollie:
         data = paths.private_directory(paths.data_dir())
         lock = lease(data)
         try:
-            store = await Store.open(f"{data}/ollie.db")
+            store = await Store.open(f"{data}/ollie.db", config.store_retry_s)
         except BaseException:
             lock.release()
             raise

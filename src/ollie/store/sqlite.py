@@ -24,7 +24,7 @@ from ollie.store import statements as sql
 from ollie.store.database import open_database
 from ollie.store.rows import AgentRow, LogName, Member, Queued, Seq, SessionRow, StoreError
 from ollie.store.shelf import Records, Shelf, Tail
-from ollie.store.writer import Batch, Trouble, Writer
+from ollie.store.writer import RETRY_S, Batch, Trouble, Writer
 
 _T = TypeVar("_T")
 
@@ -44,9 +44,10 @@ class Store:
 
     Args:
         engine: the database, made ready by `database.py`.
+        retry_s: the longest time after which what could not be stored is tried again; above 0.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, retry_s: float = RETRY_S) -> None:
         self._engine = engine
         self._batch = Batch(sql.ORDER)
         self._shelves: dict[str, Shelf] = {}
@@ -55,19 +56,19 @@ class Store:
         self._grown: dict[Tail | Records, dict[str, Any]] = {}  # since they were gathered last: and whose they are
         self._gathered: list[Tail | Records] = []
         self._readers = ThreadPoolExecutor(2, "store-reader")
-        self._writer = Writer(engine, self._gather, self._written)
+        self._writer = Writer(engine, self._gather, self._written, retry_s)
         with engine.connect() as connection:
             self._number = sql.last_number(connection, "object")
             self._entry = sql.last_entry(connection)
 
     @classmethod
-    async def open(cls, path: str) -> "Store":
+    async def open(cls, path: str, retry_s: float = RETRY_S) -> "Store":
         """The store in a file, which is made or brought up to date if need be.
 
         Raises:
             StoreError: it cannot be opened, is damaged, or is of a later version.
         """
-        return await asyncio.to_thread(lambda: cls(open_database(path)))
+        return await asyncio.to_thread(lambda: cls(open_database(path), retry_s))
 
     def next_number(self) -> int:
         """A number for a new object, greater than every one given before, also before a restart."""

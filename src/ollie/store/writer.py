@@ -4,7 +4,7 @@ While the disk is busy with one batch, changes gather for the next, so that a th
 writer waits for no timer. What nobody waits for is written within `LAZY_S`; a store without changes has no timer.
 
 A batch that fails is kept, with whatever comes after it, and tried again: when somebody asks for it, else after a time
-that grows to `RETRY_LONGEST_S`. This is the one place that repeats a write.
+that grows to `retry_s`. This is the one place that repeats a write.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from sqlalchemy import Connection, Engine, Executable
 from ollie.store.rows import Seq, StoreError
 
 LAZY_S: Final = 1.0
-RETRY_FIRST_S: Final = 1.0
-RETRY_LONGEST_S: Final = 30.0
+RETRY_S: Final = 30.0
+_RETRY_FIRST_S: Final = 1.0
 _log = logging.getLogger(__name__)
 
 Trouble = Callable[[StoreError], None]
@@ -67,9 +67,12 @@ class Writer:
         engine: the database.
         gather: takes what is to be written now; called between two steps of the loop.
         written: told that what was gathered is durable.
+        retry_s: the longest time after which a batch that failed is tried again; above 0.
     """
 
-    def __init__(self, engine: Engine, gather: Callable[[], Batch], written: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, gather: Callable[[], Batch], written: Callable[[], None], retry_s: float
+    ) -> None:
         self.changed = Seq(0)
         self.durable = Seq(0)
         self._gather = gather
@@ -78,7 +81,8 @@ class Writer:
         self._engine = engine
         self._connection: Connection | None = None  # of the thread
         self._failed: Batch | None = None
-        self._retry_s = RETRY_FIRST_S
+        self._retry_s = retry_s
+        self._next_retry_s = self._first_retry_s
         self._writing = False
         self._wanted = Seq(0)
         self._waiting: list[_Waiter] = []
@@ -111,10 +115,14 @@ class Writer:
 
     # In the loop.
 
+    @property
+    def _first_retry_s(self) -> float:
+        return min(_RETRY_FIRST_S, self._retry_s)
+
     def _later(self) -> None:
         """Write in a while, if nobody asks for it before."""
         if self._timer is None:
-            delay_s = LAZY_S if self._failed is None else self._retry_s
+            delay_s = LAZY_S if self._failed is None else self._next_retry_s
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._late)
 
     def _late(self) -> None:
@@ -155,7 +163,7 @@ class Writer:
         if self._failed is not None:
             _log.warning("the store can be written again")
         self._failed = None
-        self._retry_s = RETRY_FIRST_S
+        self._next_retry_s = self._first_retry_s
         self._written()
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
@@ -170,7 +178,7 @@ class Writer:
         self._failed = batch
         self._wanted = self.durable
         self._later()
-        self._retry_s = min(self._retry_s * 2, RETRY_LONGEST_S)
+        self._next_retry_s = min(self._next_retry_s * 2, self._retry_s)
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if waiter.future.done():

@@ -1,8 +1,7 @@
 """What agents do while the store cannot write."""
 
-import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.sessions import subagents
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.turns.states import State
-from ollie.store import writer
 
 sys.path.append(str(Path(__file__).parent.parent / "store"))
 
@@ -25,10 +23,13 @@ LONG = b"x" * 100_000
 
 
 @pytest.fixture
-def disk(ollie: Ollie, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    monkeypatch.setattr(writer, "RETRY_FIRST_S", 0.02)
-    monkeypatch.setattr(writer, "RETRY_LONGEST_S", 0.05)
-    ollie.store._writer._retry_s = 0.02
+async def ollie(serve: Callable[..., Any]) -> Ollie:
+    server: Ollie = await serve(store_retry_s=0.02)
+    return server
+
+
+@pytest.fixture
+async def disk(ollie: Ollie) -> AsyncIterator[Disk]:
     disk = Disk(ollie.store)
     yield disk
     disk.full = False
@@ -43,8 +44,8 @@ async def test_a_prompt_is_answered_with_the_reason_and_runs(agent: Agent, disk:
     disk.full = True
     with pytest.raises(NinepError, match=f"^{FULL}$"):
         await agent.prompt(LONG, by=None)
-    while activity(agent) != FULL:  # noqa: ASYNC110  nothing else tells
-        await asyncio.sleep(0.01)
+    while activity(agent) != FULL:
+        await disk.refused()
     assert agent.state is State.RUNNING
     assert (await agent.chat.read(0, 1 << 20)).endswith(b"x\n")
     disk.full = False

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from stocked import SESSION, Disk, agent
 
-from ollie.store import writer
 from ollie.store.rows import LogName, StoreError
 from ollie.store.sqlite import Store
 
@@ -16,7 +15,7 @@ ERROR = "not on disk yet, kept in memory: the store cannot be written: database 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> Store:
-    store = await Store.open(str(tmp_path / "ollie.db"))
+    store = await Store.open(str(tmp_path / "ollie.db"), retry_s=0.01)
     store.put_session(SESSION)
     store.put_agent(agent("a1", 2))
     return store
@@ -49,10 +48,8 @@ async def test_a_write_is_answered_with_the_reason(store: Store, tmp_path: Path)
     await again.close()
 
 
-async def test_who_waits_is_told_of_each_failure(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_is_told_of_each_failure(store: Store) -> None:
     """And waits on; it is tried again by a timer, which grows."""
-    monkeypatch.setattr(writer, "RETRY_FIRST_S", 0.01)
-    store._writer._retry_s = 0.01
     disk = Disk(store)
     disk.full = True
     told: list[str] = []
@@ -71,10 +68,8 @@ async def test_who_waits_is_told_of_each_failure(store: Store, monkeypatch: pyte
     await store.close()
 
 
-async def test_what_nobody_waits_for_is_tried_again_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_waits_for_is_tried_again_too(store: Store) -> None:
     """By itself, and a released session stays until then."""
-    monkeypatch.setattr(writer, "RETRY_FIRST_S", 0.01)
-    store._writer._retry_s = 0.01
     disk = Disk(store)
     disk.full = True
     with pytest.raises(StoreError):
@@ -84,8 +79,9 @@ async def test_what_nobody_waits_for_is_tried_again_too(store: Store, monkeypatc
     assert await store.read_log("a1", LogName.CHAT, 0, 1 << 20) == MUCH
     store.release_session("s1")
     disk.full = False
-    while store._shelves:  # noqa: ASYNC110  nothing else tells
-        await asyncio.sleep(0.01)
+    await disk.written()
+    await store.stored(store._writer.changed)
+    assert not store._shelves
     await store.open_session("s1")
     assert await store.read_log("a1", LogName.CHAT, 0, 1 << 20) == MUCH
     await store.close()

@@ -8,7 +8,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from stocked import SESSION, agent
+from stocked import SESSION, Disk, agent
 
 from ollie.store.rows import LogName, Member, Seq, SessionRow
 from ollie.store.shelf import Tail
@@ -315,9 +315,11 @@ async def test_a_thousand_writers_share_commits(store: Store) -> None:
 
 async def test_what_nobody_waits_for_is_stored_all_the_same(store: Store) -> None:
     """In a while; then nothing is left to do, and no timer runs."""
+    await store.stored(store.put_session(SESSION))
+    disk = Disk(store)
     seq = store.append_log("a1", LogName.CHAT, b"streamed")
-    while store._writer.durable < seq:  # noqa: ASYNC110  nothing else tells
-        await asyncio.sleep(0.01)
+    await disk.written()
+    await store.stored(seq)
     assert store._writer._timer is None
 
 

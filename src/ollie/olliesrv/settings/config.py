@@ -5,7 +5,7 @@ alone: nothing prints or stores a `Config`.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -38,6 +38,7 @@ class Config(Limits, frozen=True, kw_only=True):
         resume: what becomes of prompts that waited when an earlier server ended: `queue` runs them; `off` holds those
             of an agent until its next prompt, or the session's command `resume`.
         open_sessions: how many sessions are kept in memory that nobody uses at the moment.
+        store_retry_s: the longest time after which what could not be stored, as on a full disk, is tried again.
         bypass_timeout_s: how long what asks to run without the sandbox waits for its answer.
         toolsrv_idle_s: after which time without work the tool server of a session is ended.
     """
@@ -57,6 +58,7 @@ class Config(Limits, frozen=True, kw_only=True):
     resume: Literal["queue", "off"] = "queue"
     open_sessions: Count = 16
     toolsrv_start_s: Seconds = 30.0
+    store_retry_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     bypass_timeout_s: Seconds = 300.0
     toolsrv_idle_s: Seconds = 600.0
 

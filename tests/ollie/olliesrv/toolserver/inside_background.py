@@ -38,12 +38,13 @@ async def make(serve: Callable[..., Any], place: Path, **config: Any) -> Agent:
 
 async def chat(agent: Agent, words: str) -> str:
     """Its chat, once the words are in it and it is idle."""
-    seen = ""
-    while words not in seen:
-        await asyncio.sleep(0.01)
-        await agent.wait_state()
-        seen = (await agent.chat.read(0, 1 << 20)).decode()
-    return seen
+    length = 0
+    while words not in (await agent.chat.read(0, length)).decode():
+        while agent.chat.length == length:
+            await agent.chat._grown.wait()
+        length = agent.chat.length
+    await agent.wait_state()
+    return (await agent.chat.read(0, 1 << 20)).decode()
 
 
 def go(place: Path) -> None:
@@ -63,14 +64,17 @@ def kept(place: Path) -> list[str]:
 
 async def waits(agent: Agent) -> None:
     """Return when the agent waits for approval."""
-    while values(agent, "stats")["activity"] != "waiting for approval":  # noqa: ASYNC110  nobody tells of it
-        await asyncio.sleep(0.01)
+    asked = agent._services.asked
+    while values(agent, "stats")["activity"] != "waiting for approval":
+        await asked.beyond(asked.count)
 
 
 async def gone(agent: Agent) -> None:
     """Return when the tool server is not followed any more."""
-    while agent.session.toolsrv.connection._client is not None:  # noqa: ASYNC110  nobody tells of it
-        await asyncio.sleep(0.01)
+    connection = agent.session.toolsrv.connection
+    if connection._client is not None:
+        await connection._client.calls.gone()
+    assert connection._client is None
 
 
 async def test_an_agent_is_told_once_when_something_has_ended(serve: Callable[..., Any], place: Path) -> None:

@@ -260,8 +260,8 @@ async def test_a_tool_server_whose_session_is_gone_is_ended(
     monkeypatch.setenv("OLLIE_DATA_PATH", str(place / "empty"))
     await serve(calling("echo one"))
     assert not alive(pid)
-    while agent.session.toolsrv.process is not None:  # noqa: ASYNC110  the loop is told of its end
-        await asyncio.sleep(0.01)
+    while agent.session.toolsrv.process is not None:  # noqa: ASYNC110  a few steps of the loop, which is told of its end
+        await asyncio.sleep(0)
 
 
 async def test_a_session_with_a_living_tool_server_stays_in_memory(serve: Callable[..., Any], place: Path) -> None:
@@ -276,8 +276,8 @@ async def test_a_session_with_a_living_tool_server_stays_in_memory(serve: Callab
     gc.collect()
     assert [session.toolsrv for session in sessions.live()] == [toolsrv]
     await life.end(process, 10)
-    while toolsrv.process is not None:  # noqa: ASYNC110  the loop is told of its end
-        await asyncio.sleep(0.01)
+    while toolsrv.process is not None:  # noqa: ASYNC110  a few steps of the loop, which is told of its end
+        await asyncio.sleep(0)
     del toolsrv
     gc.collect()
     assert sessions.live() == []

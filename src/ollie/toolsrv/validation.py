@@ -15,12 +15,14 @@ from datetime import UTC, datetime
 
 # Where a command begins: at the start, behind what separates commands, and behind words that take a command.
 _AT = r"(?:^|[;&|({`\n]|\b(?:sudo|exec|eval|then|do|else|nohup|time|command|xargs)\s)\s*(?:[\w/.-]{0,100}/)?"
-# The directories that are whole systems or whole homes.
-_WORDS = r"(?:[^\s;&|]+[ \t]+)*?"
-_ROOT = (
-    r"""["']?(?:/|~|\$HOME|\$\{HOME\}|/(?:bin|boot|dev|etc|home|lib|lib64|opt|proc|root|sbin|sys|usr|var))"""
-    r"""/?\*?["']?(?=$|[\s;&|)`])"""
-)
+_WORDS = r"(?:[^\s;&|]+(?:[ \t]|\\\n)+)*?"
+# The directories that are whole systems or whole homes, by any of their names: quoted or not, with slashes, `.` and `..`
+# behind them, or all that is in them.
+_END = r"(?=$|[\s;&|)`<>])"
+_DOTS = r"""\.{1,2}(?=$|[\s;&|)`<>"'/])"""
+_HOME = r"~|\$HOME|\$\{HOME[^}\s]{0,40}\}"
+_SYSTEM = r"/+(?:bin|boot|dev|etc|home|lib|lib64|opt|proc|root|sbin|sys|usr|var)"
+_ROOT = rf"""["']?(?:{_HOME}|{_SYSTEM}|/(?:{_DOTS})?)["']?(?:/["']?(?:{_DOTS})?)*(?:\.?\*)?["']?{_END}"""
 _SHELL = r"(?:sudo\s+)?(?<![\w/.-])(?:[\w/.-]{0,100}/)?(?:ba|z|da|k|fi)?sh\b"
 _DISK = r"/dev/(?:sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|disk\d|mapper/|dm-\d)"
 
@@ -50,7 +52,7 @@ def _pattern(name: str, expression: str, reason: str) -> Pattern:
 PATTERNS = (
     _pattern(
         "root-removal",
-        rf"{_AT}rm\s+(?={_WORDS}(?:-\w*[rR]|--recursive)){_WORDS}{_ROOT}",
+        rf"{_AT}\\?rm\s+(?={_WORDS}(?:-\w*[rR]|--recursive)){_WORDS}{_ROOT}",
         "it removes a whole system or home directory; name what is to go",
     ),
     _pattern(

@@ -68,12 +68,20 @@ class Broker:
         finally:
             if entry.state is State.PENDING:
                 self._settle(entry, Event.WITHDRAW)
+        if entry.state is State.WITHDRAWN:
+            raise RefusedError("not run: its agent is gone")
         if entry.state is State.EXPIRED:
             raise RefusedError(f"not run: nobody approved it without the sandbox in {self._timeout_s:g} s")
         if entry.state is State.REJECTED:
             raise RefusedError(f"not run: refused without the sandbox{': ' if entry.why else ''}{entry.why}")
         if fingerprint(job) != entry.request.hash:
             raise RefusedError("not run: a file or directory of it has changed since it was asked for; ask again")
+
+    def withdraw(self, agent: str) -> None:
+        """An agent is gone, and with it what it asks for."""
+        for entry in self._pending():
+            if entry.request.agent == agent:
+                self._settle(entry, Event.WITHDRAW)
 
     def open(self, peer: Peer) -> list[Request]:
         """The requests that wait for an answer and that the peer sees, oldest first."""

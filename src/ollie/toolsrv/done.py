@@ -99,6 +99,13 @@ class Done:
             raise NinepError(f"no ended process {text} waits")
         self._forget(int(text))
 
+    def drop(self, agent: str) -> list[int]:
+        """Forget those of an agent that is gone: nobody is to be told. Their pids, oldest first."""
+        dropped = [pid for pid, record in sorted(self._records.items()) if record["agent"] == agent]
+        for pid in dropped:
+            self._forget(pid)
+        return dropped
+
     def watch(self, peer: Peer) -> "DoneWatcher":
         """Everything that waits, then what ends."""
         return DoneWatcher(self, peer)

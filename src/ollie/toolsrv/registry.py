@@ -59,6 +59,11 @@ class Registry:
             raise RegistryError(f"tool not loaded: {name}")
         self._changed(agent)
 
+    def forget(self, agent: str) -> None:
+        """The agent is gone, and with it what it had loaded."""
+        self._loaded.pop(agent, None)
+        self._revisions.pop(agent, None)
+
     def invalidate(self) -> None:
         """Read every tool from disk again; one that has gone or is broken now is unloaded."""
         self._catalog.invalidate()

@@ -1,5 +1,6 @@
 """What a tool server is to its tree: its tools, its runs, and who may ask for them."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from ninep.errors import NinepError
@@ -54,6 +55,23 @@ class Toolsrv:
         if not call.tool:
             raise NinepError("payload has no tool")
         return replace(call, agent=own(peer, call.agent) if call.agent else peer.aname)
+
+    async def end(self, agent: str) -> None:
+        """An agent is gone: end what it runs, and forget what was kept for it.
+
+        Whoever asks, it goes on to its end. When this returns nothing of the agent is alive.
+        """
+        await asyncio.shield(self.runs.work(self._end(agent)))
+
+    async def _end(self, agent: str) -> None:
+        self.registry.forget(agent)
+        self.broker.withdraw(agent)
+        while runs := [run for run in self.runs if run.task.agent == agent]:
+            await asyncio.gather(*(run.stop(self.settings.grace_s) for run in runs))
+            for run in runs:
+                run.dismiss()
+        for pid in self.done.drop(agent):
+            self.events.emit(agent, {"event": "done", "state": "dropped", "pid": pid, "agent": agent})
 
     def visible(self, peer: Peer) -> list[Run]:
         """The runs that a peer sees."""

@@ -1,5 +1,6 @@
 """Background runs that have ended, told until somebody acknowledges."""
 
+import asyncio
 import json
 import signal
 from collections.abc import Callable
@@ -135,3 +136,42 @@ async def test_the_end_of_the_server_loses_nothing(
         third = await background(client, agent, "true")
         assert (await ended(file, agent))["boot"] != records[0]["boot"]
         assert await waiting(client, agent) == [int(third)]
+
+
+async def test_what_is_of_an_agent_that_is_gone_is_ended_and_forgotten(toolsrv: ToolServer, agent: str) -> None:
+    """When `end` is answered nothing of it is alive, waits or is loaded; what is another's goes on."""
+    other = f"other-{agent}"
+    async with await toolsrv.client() as client, await client.open("events") as events:
+        for each in (agent, other):
+            await load(client, each, "sh")
+        told = await background(client, agent, "true")
+        await client.read(f"proc/{told}/wait")
+        running = await background(client, agent, "trap '' TERM; setsid sleep 1000.71 & sleep 1000.71")
+        theirs = await background(client, other, "exec sleep 1000.72")
+        waits = asyncio.create_task(call(client, agent, cmd="sleep 1000.71"))
+        asks = asyncio.create_task(call(client, agent, cmd="sleep 1000.71", bypass="true"))
+        while json.loads(await events.read(offset=0))["event"] != "bypass":
+            pass
+        await client.write("ctl", f"end {agent}".encode())
+        assert not toolsrv.processes("1000.71")
+        assert (await waits).is_error
+        assert (await asks).text == "not run: its agent is gone"
+        dropped = []
+        while len(dropped) < 2:
+            event = json.loads(await events.read(offset=0))
+            dropped += [event["pid"]] if event.get("state") == "dropped" else []
+        assert dropped == [int(told), int(running)]
+        assert await waiting(client, agent) == []
+        assert await client.rdwr("proc/list", agent.encode()) == b""
+        assert (await call(client, agent, cmd="true")).text == "tool not loaded: sh"
+        assert toolsrv.processes("1000.72")
+        await client.write(f"proc/{theirs}/ctl", b"kill")
+        await client.write("proc/done", theirs.encode())
+
+
+async def test_an_agent_ends_no_other(toolsrv: ToolServer, agent: str) -> None:
+    """Who attached for one ends its own alone."""
+    async with await toolsrv.client(agent) as client:
+        with pytest.raises(NinepError, match="permission denied"):
+            await client.write("ctl", b"end other")
+        await client.write("ctl", f"end {agent}".encode())

@@ -97,7 +97,7 @@ COMMANDS = [
     (b"load a broken", "broken tool: broken"),
     (b"unload a sh", "tool not loaded: sh"),
     (b"load a", "load takes AGENT TOOL: a"),
-    (b"frobnicate", r"unknown command: frobnicate \(known: load unload invalidate help\)"),
+    (b"frobnicate", r"unknown command: frobnicate \(known: load unload end invalidate help\)"),
 ]
 
 

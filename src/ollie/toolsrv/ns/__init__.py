@@ -6,7 +6,10 @@ from ollie.toolsrv.server import Toolsrv
 
 ROOT: tuple[Entry[Toolsrv], ...] = (
     Control(
-        "ctl", 0o220, "Loads and unloads tools: load AGENT TOOL, unload AGENT TOOL, invalidate.", commands=ctl.COMMANDS
+        "ctl",
+        0o220,
+        "Loads and unloads tools: load AGENT TOOL, unload AGENT TOOL, end AGENT, invalidate.",
+        commands=ctl.COMMANDS,
     ),
     Control("tools", 0o660, "The loaded tools of the agent whose id is written, as JSON.", tools.command, tools.text),
     Control("tools_rev", 0o660, "The revision of that list.", tools_rev.command, tools_rev.text),

@@ -1,4 +1,4 @@
-"""`ctl`: loads and unloads tools for an agent. Nothing is answered."""
+"""`ctl`: loads and unloads tools for an agent, and ends what is its. Nothing is answered."""
 
 from ninep.files import Command
 from ninep.tree import Peer
@@ -18,6 +18,11 @@ async def _unload(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
     return ""
 
 
+async def _end(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
+    await toolsrv.end(own(peer, argument))
+    return ""
+
+
 async def _invalidate(toolsrv: Toolsrv, _peer: Peer, _argument: str) -> str:
     toolsrv.registry.invalidate()
     return ""
@@ -26,5 +31,6 @@ async def _invalidate(toolsrv: Toolsrv, _peer: Peer, _argument: str) -> str:
 COMMANDS: tuple[Command[Toolsrv], ...] = (
     Command("load", "AGENT TOOL", "give an agent a tool", _load),
     Command("unload", "AGENT TOOL", "take a tool from an agent", _unload),
+    Command("end", "AGENT", "end all that an agent runs, and forget it; answered when nothing of it is alive", _end),
     Command("invalidate", "", "read every tool from disk again", _invalidate),
 )

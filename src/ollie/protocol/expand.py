@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import lru_cache
 
-from ollie.protocol import paths
+from ollie.protocol import links, paths
 from ollie.protocol.policy import Filesystem, Policy, PolicyError
 from ollie.protocol.words import unknown
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_REAL = ("{CWD}", "{TMPDIR}")
+_WRITTEN = ("rw", "rwx")
 
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 _LOCATIONS = (*_XDG, "HOME", "XDG_RUNTIME_DIR", "OLLIE_CFG_PATH", "OLLIE_DATA_PATH", "OLLIE_CACHE_PATH")
@@ -50,25 +52,34 @@ def placeholders(cwd: str, tmpdir: str, environ: Mapping[str, str] | None = None
 def expand(policy: Policy, values: Mapping[str, str]) -> Policy:
     """The policy with every placeholder replaced and every path absolute and normal.
 
+    What tools may write is named without links afterwards, since none of those is followed when a run is confined
+    (`links.py`). `CWD` and `TMPDIR` were resolved before; should they be links now, a tool has made them so.
+
     Raises:
         PolicyError: `unknown placeholder in filesystem.rw: {CWDD} (known: …)`, `filesystem.ro: a/b is not an
             absolute path`.
     """
-    return _expanded(policy, tuple(values.items()))
+    return _expanded(policy, tuple(values.items())).called(policy.name)
 
 
 @lru_cache(maxsize=64)
 def _expanded(policy: Policy, items: tuple[tuple[str, str], ...]) -> Policy:
-    """As `expand`; the runs of a session differ in nothing that matters here."""
+    """As `expand`, but for the name; the runs of a session differ in nothing that matters here."""
     values = dict(items)
     paths = {
-        item.name: tuple(
-            _path(f"filesystem.{item.name}", path, values) for path in getattr(policy.filesystem, item.name)
-        )
+        item.name: {
+            path: _path(f"filesystem.{item.name}", path, values) for path in getattr(policy.filesystem, item.name)
+        }
         for item in fields(Filesystem)
     }
+    written = {os.path.realpath(path) for name in _WRITTEN for path in paths[name].values()}
+    for name in _WRITTEN:
+        for text, path in paths[name].items():
+            if not any(real in text for real in _REAL):
+                paths[name][text] = links.resolved(path, written) or path
     env = tuple(_fill("env", entry, values) if "=" in entry else entry for entry in policy.env)
-    return replace(policy, filesystem=Filesystem(**paths), env=env)
+    files = Filesystem(**{name: tuple(found.values()) for name, found in paths.items()})
+    return replace(policy, filesystem=files, env=env)
 
 
 def environment(policy: Policy | None, environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:

@@ -9,8 +9,8 @@ Standard library only: the launcher of the sandbox decodes policies too.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
 
 from ollie.protocol.words import unknown
 
@@ -77,6 +77,10 @@ class Policy:
     limits: Limits = Limits()
     advanced: Advanced = Advanced()
     name: str = field(default="", compare=False)
+
+    def called(self, name: str) -> Self:
+        """The same policy by another name: what is kept for equal policies may have been made of another one."""
+        return self if self.name == name else replace(self, name=name)
 
 
 _SECTIONS: dict[str, type[Any]] = {

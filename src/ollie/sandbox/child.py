@@ -61,7 +61,7 @@ def _restrict(plan: Plan, streams: list[int], job: int, step: list[str]) -> None
         prctl(PR_SET_NO_NEW_PRIVS, 1)
     if plan.inner:
         step[0] = "confine files with landlock"
-        enforce.restrict(plan.inner)
+        enforce.restrict(plan.inner, plan.cwd)
     if plan.confined:
         step[0] = "drop capabilities"
         enforce.drop_capabilities()

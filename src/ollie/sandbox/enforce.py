@@ -11,6 +11,7 @@ import resource
 import struct
 from contextlib import suppress
 
+from ollie.protocol import links
 from ollie.sandbox.requests import Rules
 from ollie.sandbox.syscalls import (
     PR_CAP_AMBIENT,
@@ -33,18 +34,27 @@ _SECUREBITS = 0b101111
 
 _RULE = struct.Struct("=Qi").pack  # struct landlock_path_beneath_attr: access, descriptor
 
-# A path that is not there, or that this user cannot reach, is refused to the program in any case.
+# struct open_how: a descriptor that only names the file, and RESOLVE_NO_SYMLINKS
+_HOW = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, 4)
+
+# A path that is not there, or that this user cannot reach, is refused to the program in any case; one that leads
+# through a link of a tool's is refused for that.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
 
-def restrict(rules: Rules) -> None:
-    """Enter a Landlock domain. Paths that do not exist are left out."""
+def restrict(rules: Rules, cwd: str = "/") -> None:
+    """Enter a Landlock domain. Paths that do not exist are left out, and those that lead through links of tools.
+
+    Args:
+        rules: what is allowed.
+        cwd: the directory of the run, which had no links when the rules were made.
+    """
     # An older kernel takes the longer structure too, when what it does not know is zero.
-    handled, paths = rules
+    handled, paths, written = rules
     descriptor = call("landlock_create_ruleset", handled, len(handled), 0)
     try:
         for path, access in paths:
-            _allow(descriptor, path, access)
+            _allow(descriptor, path, access, (written, (*written, cwd)))
         call("landlock_restrict_self", descriptor, 0)
     finally:
         os.close(descriptor)
@@ -92,13 +102,14 @@ def become(user: tuple[int, int, tuple[int, ...]]) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def _allow(ruleset: int, path: str, access: int) -> None:
-    try:
-        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in _ABSENT:
-            return
-        raise
+def _allow(ruleset: int, path: str, access: int, known: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+    beneath = _named(path)
+    if beneath == -errno.ELOOP and (real := links.resolved(path, *known)):
+        beneath = _named(real)  # should a part have become a link since, it is refused
+    if -beneath in _ABSENT:
+        return
+    if beneath < 0:
+        raise OSError(-beneath, os.strerror(-beneath), path)
     try:
         added = attempt("landlock_add_rule", ruleset, 1, _RULE(access, beneath), 0)
         if added == -errno.EINVAL:  # it is not a directory
@@ -108,3 +119,8 @@ def _allow(ruleset: int, path: str, access: int) -> None:
             raise OSError(-added, os.strerror(-added))
     finally:
         os.close(beneath)
+
+
+def _named(path: str) -> int:
+    """A descriptor for a path that has no links, or an errno as a negative number."""
+    return attempt("openat2", 0, os.fsencode(path), _HOW, len(_HOW))

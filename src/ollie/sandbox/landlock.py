@@ -101,7 +101,8 @@ def ruleset(policy: Policy, abi: int) -> Ruleset:
     # All network or none: ports are handled only to deny them.
     ports = 0 if policy.network.enabled else rights.ports
     granted = ((path, access & rights.files) for path, access in paths.items())
-    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted))
+    written = tuple(path for path, letters in grants(policy.filesystem) if "w" in letters)
+    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted), written)
 
 
 def reaper_ruleset(abi: int) -> Ruleset | None:
@@ -115,7 +116,7 @@ def reaper_ruleset(abi: int) -> Ruleset | None:
     rights = known(abi)
     if not rights.scopes:
         return None
-    return Ruleset(_handled(REFER & rights.files, 0, rights.scopes), (("/", REFER & rights.files),))
+    return Ruleset(_handled(REFER & rights.files, 0, rights.scopes), (("/", REFER & rights.files),), ())
 
 
 def abi() -> int:

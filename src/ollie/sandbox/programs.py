@@ -45,7 +45,8 @@ def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
     if not policy.advanced.add_exec:
         return policy
     directories = tuple(entry for entry in env.get("PATH", "").split(":") if entry.startswith("/"))
-    return _complete(policy, directories, env.get("HOME") or "/nonexistent", tuple(map(_changed, directories)))
+    found = _complete(policy, directories, env.get("HOME") or "/nonexistent", tuple(map(_changed, directories)))
+    return found.called(policy.name)
 
 
 @lru_cache(maxsize=64)

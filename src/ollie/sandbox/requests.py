@@ -30,13 +30,20 @@ _IN_FILE = b"f"
 
 
 class Ruleset(NamedTuple):
-    """A Landlock ruleset for the kernel: struct landlock_ruleset_attr, and the access that each path gets back."""
+    """A Landlock ruleset for the kernel.
+
+    Args:
+        handled: struct landlock_ruleset_attr.
+        paths: the access that each one gets back.
+        written: the places below which links are a tool's, and not followed.
+    """
 
     handled: bytes
     paths: tuple[tuple[str, int], ...]
+    written: tuple[str, ...]
 
 
-Rules = Ruleset | tuple[bytes, tuple[tuple[str, int], ...]]  # as computed, and as received
+Rules = Ruleset | tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]  # as computed, and as received
 
 
 class Plan(NamedTuple):

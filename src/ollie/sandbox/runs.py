@@ -22,7 +22,7 @@ class Spec:
         argv: the program and its arguments; without a slash the program is looked for in `env["PATH"]`.
         call: instead of `argv`, `module:function` to call in the restricted child (`calls.py`).
         env: the whole environment.
-        cwd: where it runs.
+        cwd: where it runs, without links.
         policy: expanded; None for no sandbox at all. What `add_exec` adds does not depend on `env`.
         limits: what holds when there is no policy; the policy's own hold otherwise.
         stdin, stdout, stderr: descriptors, which stay the caller's to close; -1 is /dev/null.

@@ -114,7 +114,7 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
             raise InvalidError(why)
         background = background or dispatch.background
         invocation = tool.invocation(arguments)
-        cwd = _directory(call.cwd, settings.cwd)
+        cwd = _directory(call, settings)
         policy = _policy(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)
     except (RegistryError, PayloadError, ArgumentError, PolicyError) as error:
         raise RefusedError(str(error)) from None
@@ -133,21 +133,30 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
     )
 
 
-def _directory(wanted: str, default: Path) -> str:
-    """The directory to run in; a relative one is meant from the server's own."""
+def _directory(call: Call, settings: Settings) -> str:
+    """The directory to run in; a relative one is meant from the server's own.
+
+    It has no links: what an agent works in was resolved when it got it, so a link in that is one that a tool has made
+    since.
+    """
+    default = settings.places["CWD"]
     try:
-        path = default / Path(wanted).expanduser() if wanted else default
+        path = os.path.normpath(default / Path(call.cwd).expanduser()) if call.cwd else default
     except RuntimeError as error:
-        raise RefusedError(f"cannot run in {wanted}: {error}") from None
-    if not path.is_dir():
-        raise RefusedError(f"cannot run in {path}: {'not a directory' if path.exists() else 'no such directory'}")
-    return str(path)
+        raise RefusedError(f"cannot run in {call.cwd}: {error}") from None
+    if not os.path.isdir(path):  # noqa: PTH112  for each run
+        why = "not a directory" if os.path.exists(path) else "no such directory"  # noqa: PTH110  as above
+        raise RefusedError(f"cannot run in {path}: {why}")
+    real = os.path.realpath(path)
+    if real != path:
+        raise RefusedError(f"cannot run in {path}: a link leads to {real}, name that instead")
+    return path
 
 
 def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Policy:
     """The policy of that name for this directory, tightened by the one that the call asks for."""
     config_dir = str(settings.config_dir)
-    values = {**settings.places, "CWD": os.path.realpath(cwd)}
+    values = {**settings.places, "CWD": cwd}
     base = expand(policy_files.load(name, config_dir), values)
     if tighter is None:
         return base
@@ -162,7 +171,7 @@ def _with_programs(policy: Policy, tool: ToolInfo) -> Policy:
         rox = (os.path.dirname(os.path.realpath(tool.run.argv[-1])),)  # noqa: PTH120  for each run
     if isinstance(tool.run, Python):
         ro = (_PACKAGES, _STANDARD_LIBRARY)
-    return _allowing(policy, ro, rox)
+    return _allowing(policy, ro, rox).called(policy.name)
 
 
 @lru_cache(maxsize=64)

@@ -143,3 +143,47 @@ def test_apply_at_every_abi(tmp_path: Path, abi: int) -> None:
     )
     assert result.stdout == f"['file']\n{errno.EACCES}\n"
     assert list(Path("/").iterdir())
+
+
+LINKS = """
+import os, sys
+from pathlib import Path
+from ollie.protocol.policy import Filesystem, Policy
+from ollie.sandbox import enforce, landlock
+from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, prctl
+place = Path(sys.argv[1])
+prctl(PR_SET_NO_NEW_PRIVS, 1)
+files = Filesystem(ro=tuple(f"{place}/{name}" for name in sys.argv[2].split()), rwx=(f"{place}/work",))
+enforce.restrict(landlock.ruleset(Policy(filesystem=files), landlock.abi()), sys.argv[3])
+for name in ("secret", "other"):
+    try:
+        print((place / name / "file").read_text(), end=" ")
+    except PermissionError:
+        print("refused", end=" ")
+"""
+
+
+@pytest.mark.skipif(ll.abi() == 0, reason="this kernel has no Landlock")
+@pytest.mark.parametrize(
+    ("allowed", "cwd", "read"),
+    [
+        ("ours", "/", "secret refused "),  # a link that no tool made is followed
+        ("work/theirs", "/", "refused refused "),
+        ("work/theirs ours", "/", "secret refused "),
+        ("through", "/", "refused refused "),  # ours, that leads to a tool's
+        ("ours", "ours/sub", "refused refused "),  # it was a directory when the run was asked for
+    ],
+)
+def test_links_of_tools_are_not_followed(tmp_path: Path, allowed: str, cwd: str, read: str) -> None:
+    """What a tool can make a link decides nothing about the next run."""
+    place = tmp_path.resolve()
+    for name in ("secret", "other", "work"):
+        (place / name).mkdir()
+        (place / name / "file").write_text(name)
+    (place / "ours").symlink_to("secret")
+    (place / "work" / "theirs").symlink_to(place / "secret")
+    (place / "through").symlink_to("work/theirs")
+    result = subprocess.run(
+        [sys.executable, "-c", LINKS, str(place), allowed, str(place / cwd)], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == read

@@ -152,17 +152,16 @@ async def test_what_changed_since_it_was_asked_for_does_not_run(
     toolsrv: ToolServer, agent: str, tmp_path: Path
 ) -> None:
     """The directory became another one between question and answer."""
-    (tmp_path / "good").mkdir()
+    (tmp_path / "here").mkdir()
     (tmp_path / "evil").mkdir()
-    (tmp_path / "here").symlink_to("good")
     async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
         running = await asking(client, agent, "touch ran", cwd=str(tmp_path / "here"))
         request = await request_of(pending, agent)
-        (tmp_path / "here").unlink()
-        (tmp_path / "here").symlink_to("evil")
+        (tmp_path / "here").rename(tmp_path / "good")
+        (tmp_path / "evil").rename(tmp_path / "here")
         await resolve(client, id=request["id"], approved=True)
         assert "has changed since it was asked for" in (await running).text
-    assert not (tmp_path / "evil" / "ran").exists()
+    assert not (tmp_path / "here" / "ran").exists()
 
 
 async def test_limits_hold_without_the_sandbox(toolsrv: ToolServer, agent: str) -> None:

@@ -9,6 +9,7 @@ from serving import ToolServer, call, load, whole
 from ninep.errors import NinepError
 from ollie.protocol import payload
 from ollie.protocol.limits import RESULT_BYTES
+from ollie.protocol.policy_files import SHIPPED
 from ollie.protocol.result import ImageContent
 
 
@@ -266,6 +267,52 @@ async def test_a_request_cannot_have_its_search_path_read(toolsrv: ToolServer, a
     text, is_error = await _sh(toolsrv, agent, f"echo $PATH $HOME; cat {vault}/key", **fields)
     assert text.startswith(f"{vault}:/usr/bin:/bin /nonexistent\ncat: {vault}/key: Permission denied\n")
     assert is_error
+
+
+async def test_a_directory_that_became_a_link_is_refused(toolsrv: ToolServer, agent: str) -> None:
+    """An agent that works above it could have made it one."""
+    (toolsrv.home / "elsewhere").mkdir()
+    link = toolsrv.work / "became-a-link"
+    link.symlink_to(toolsrv.home / "elsewhere")
+    text, _ = await _sh(toolsrv, agent, "pwd", cwd=str(link))
+    assert text == f"cannot run in {link}: a link leads to {toolsrv.home}/elsewhere, name that instead"
+    link.unlink()
+
+
+async def test_a_temporary_directory_that_became_a_link_is_not_followed(toolsrv: ToolServer, agent: str) -> None:
+    """An agent that works above it can move it away; then no other agent has one, and nothing else instead."""
+    (toolsrv.home / "private").mkdir()
+    above = str(toolsrv.home / "tmp")
+    swap = f"d=$(dirname $TMPDIR); mv $d moved; mkdir $d; ln -s {toolsrv.home}/private $d/tmp"
+    assert await _sh(toolsrv, agent, swap, cwd=above) == ("", False)
+    try:
+        text, _ = await _sh(toolsrv, f"other-{agent}", "ls $TMPDIR/; touch $TMPDIR/planted")
+    finally:
+        assert await _sh(toolsrv, agent, "d=$(dirname $TMPDIR); rm -r $d; mv moved $d", cwd=above) == ("", False)
+    assert text.count("Permission denied") == 2
+    assert not list((toolsrv.home / "private").iterdir())
+
+
+async def test_a_policy_that_is_edited_holds_for_the_next_call(toolsrv: ToolServer, agent: str) -> None:
+    """Its text is read each time; one of equal content goes by its own name."""
+    named = toolsrv.home / "config" / "sandbox"
+    named.mkdir(parents=True)
+    strict = (SHIPPED / "strict.yaml").read_text()
+    secret = toolsrv.home / "secret"
+    secret.write_text("secret")
+    (named / "mine.yaml").write_text(strict)
+    refused = f"the sandbox policy mine does not allow reading {secret}"
+    assert refused in (await _sh(toolsrv, agent, f"cat {secret}", **{"agent.sandbox": "mine"}))[0]
+    (named / "mine.yaml").write_text(strict.replace("  ro:\n", f"  ro:\n    - {secret}\n"))
+    assert await _sh(toolsrv, agent, f"cat {secret}", **{"agent.sandbox": "mine"}) == ("secret", False)
+    (named / "mine.yaml").write_text(strict)
+    assert refused in (await _sh(toolsrv, agent, f"cat {secret}", **{"agent.sandbox": "mine"}))[0]
+    (named / "yours.yaml").symlink_to("mine.yaml")
+    text, _ = await _sh(toolsrv, agent, f"cat {secret}", **{"agent.sandbox": "yours"})
+    assert "the sandbox policy yours does not allow" in text
+    (named / "yours.yaml").unlink()
+    text, _ = await _sh(toolsrv, agent, "true", **{"agent.sandbox": "yours"})
+    assert "unknown sandbox: yours" in text
 
 
 async def test_one_agents_tmpdir_is_private_to_the_session(toolsrv: ToolServer, agent: str) -> None:

@@ -24,6 +24,7 @@ from ollie.olliesrv.turns import prompts
 from ollie.olliesrv.turns.chat import Chat, Transcript
 from ollie.olliesrv.turns.counts import Counts
 from ollie.olliesrv.turns.plan import Plan
+from ollie.olliesrv.turns.queue import Lease
 from ollie.olliesrv.turns.runner import Runner
 from ollie.olliesrv.turns.states import State, States, StateWatch, state_of
 from ollie.protocol import within
@@ -116,6 +117,11 @@ class Agent(Entity[AgentRow]):
         self.permit(by)
         text = prompts.read(data, self._services.config.max_prompt_bytes)
         await self._store.stored(self.runner.enqueue(text, pressing=pressing))
+
+    def next_prompt(self, *, by: "Agent | None") -> Lease | None:
+        """The next prompt of the queue, for a reader, who has it for good when he has read it whole."""
+        self.permit(by)
+        return self.runner.lease()
 
     async def completed(self, key: str, message: str) -> None:
         """Queue the message that something in the background has ended, once for each key; then it is durable."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from ollie.engine.events import TurnEnded
-from ollie.olliesrv.errors import gone
+from ollie.olliesrv.errors import RefusedError
 
 
 class Ends:
@@ -24,11 +24,11 @@ class Ends:
             if not future.done():
                 future.set_result(ended)
 
-    def close(self) -> None:
-        """No turn will end any more: whoever waits gets `file does not exist`."""
+    def fail(self, error: RefusedError) -> None:
+        """What they wait for does not come: they are told why."""
         for future in self._taken():
             if not future.done():
-                future.set_exception(gone())
+                future.set_exception(error)
 
     def _taken(self) -> "list[asyncio.Future[TurnEnded]]":
         futures, self._futures = self._futures, []

@@ -23,7 +23,7 @@ from ollie.engine import events as ev
 from ollie.engine.messages import Message, ToolCall, ToolSpec
 from ollie.engine.records import Ended, Failed, Prompted, Record
 from ollie.engine.turn import State as Engine
-from ollie.olliesrv.errors import RefusedError
+from ollie.olliesrv.errors import RefusedError, gone
 from ollie.olliesrv.settings.directories import unmoved
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
@@ -32,11 +32,13 @@ from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Transcript, history
 from ollie.olliesrv.turns.driver import Turns
 from ollie.olliesrv.turns.ends import Ends
+from ollie.olliesrv.turns.kit import Kit
 from ollie.olliesrv.turns.patience import patiently
 from ollie.olliesrv.turns.plan import Plan
+from ollie.olliesrv.turns.queue import Lease, Queue
 from ollie.olliesrv.turns.states import State, state_of
 from ollie.protocol.result import ToolResult
-from ollie.store.rows import Seq, StoreError
+from ollie.store.rows import Queued, Seq, StoreError
 
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.session import Session
@@ -68,8 +70,8 @@ class Runner:
         services: Services,
         announce: Callable[[State], None],
     ) -> None:
-        self.queued = len(services.store.queue(agent))
-        self._held = self.queued > 0
+        self._queue = Queue(services.store, agent, self._settled)
+        self._kit = Kit(agent, outfit, session.toolsrv)
         self._agent = agent
         self._outfit = outfit
         self._transcript = transcript
@@ -80,7 +82,6 @@ class Runner:
         self._announce = announce
         self._turns: Turns | None = None
         self._loading = asyncio.Lock()
-        self._specs: tuple[ToolSpec, ...] = ()
         self._fetching: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._problem = ""
@@ -100,9 +101,14 @@ class Runner:
         return self._preparing is not None or (self._turns is not None and not self._turns.idle)
 
     @property
+    def queued(self) -> int:
+        """How many prompts wait."""
+        return self._queue.length
+
+    @property
     def state(self) -> State:
         """The state of the agent."""
-        queued = self.queued > 0 and not self._held and not self._closing
+        queued = self._queue.ready and not self._closing
         return state_of(turn=self.busy, queued=queued, paused=self._paused)
 
     @property
@@ -122,8 +128,7 @@ class Runner:
 
     def enqueue(self, text: str, *, pressing: bool = False) -> Seq:
         """Add a prompt to the queue, and begin its turn if it may run now; a pressing one may also in a pause."""
-        seq = self._store.enqueue(self._agent, text)
-        self.queued += 1
+        seq = self._queue.add(text)
         self._pressing = self._pressing or pressing
         self.let_go()
         return seq
@@ -131,32 +136,43 @@ class Runner:
     def complete(self, key: str, message: str) -> Seq:
         """Add a message to the queue, unless one with this key was added before; a queue that is held stays held."""
         if self.account.complete(key):
-            self._store.enqueue(self._agent, message)
-            self.queued += 1
+            self._queue.add(message)
         # In one step of the loop with the entry, so that the store has both or neither.
         seq = self.account.stored()
         self.advance()
         return seq
 
+    def lease(self) -> Lease | None:
+        """The next prompt that nobody has in hand, for a reader; None when there is none."""
+        lease = self._queue.lease()
+        self._changed()
+        return lease
+
+    def _settled(self) -> None:
+        """A reader has read a prompt whole, or has given it back."""
+        if not self.queued and not self.busy:
+            self._ends.fail(RefusedError("the prompt was taken from the queue"))
+        self.advance()
+
     def let_go(self) -> None:
         """Let a queue from the store go on."""
-        self._held = False
+        self._queue.held = False
         self.advance()
 
     def advance(self) -> None:
         """Begin the next turn if there is one that may run now, and announce the state."""
-        if self.queued and not self._held and not self._paused and not self._closing and not self.busy:
+        if self._queue.ready and not self._paused and not self._closing and not self.busy:
             self._stop_note = ""
-            self._preparing = _task(self._prepare())
+            self._preparing = _task(self._prepare(self._queue.take()))
         self._changed()
 
     def turn_end(self) -> "asyncio.Future[ev.TurnEnded]":
         """How the turn that runs, or else the next one, ends; `file does not exist` when the agent is killed first."""
         return self._ends.next()
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, queued: Queued) -> None:
         """Make ready what a turn needs, and begin it."""
-        self._fetching = _task(self._fetch())
+        self._fetching = _task(self._kit.fetch())
         if self._stop_note:
             self._fetching.cancel()
         try:
@@ -166,31 +182,24 @@ class Runner:
         finally:
             self._fetching.cancel()
             self._fetching = self._preparing = None
-        waiting = self._store.queue(self._agent)
-        if waiting:
-            self._begin(turns, waiting[0].entry, waiting[0].text)
+        self._begin(turns, queued)
         self._changed()
 
     def _in_trouble(self, why: str) -> None:
         self._trouble = why
 
-    async def _fetch(self, again: str = "") -> None:
-        """Learn its tools from the tool server, which is not started for an agent that is to have none of it."""
-        tools = self._outfit().host_tools
-        if tools or self._specs:
-            self._specs = await self._session.toolsrv.specs(self._agent, tools, again)
-
-    def _begin(self, turns: Turns, entry: int, text: str) -> None:
+    def _begin(self, turns: Turns, queued: Queued) -> None:
         """Take a prompt from the queue into the history; the turn that follows runs by itself."""
         try:
-            setup = self._outfit().setup(self._specs)
+            setup = self._outfit().setup(self._kit.specs)
         except RefusedError as error:
             self._problem = str(error)
             setup = ev.Setup("")
-        self._store.dequeue(self._agent, entry)
-        self.queued -= 1
+        self._queue.remove(queued.entry)
         self._pressing = False
-        turns.feed(ev.Configure(setup), ev.Prompt(text), *([ev.Stop(self._stop_note)] if self._stop_note else []))
+        turns.feed(
+            ev.Configure(setup), ev.Prompt(queued.text), *([ev.Stop(self._stop_note)] if self._stop_note else [])
+        )
 
     def _changed(self) -> None:
         """Announce the state; the tool server is held while it is `running`."""
@@ -266,9 +275,7 @@ class Runner:
         if not unmoved(cwd):
             raise RefusedError(f"cwd is not what it was any more: {cwd}")
         result = await self._session.toolsrv.call(Call(self._agent, call.name, arguments, cwd, outfit.sandbox))
-        specs = await self._session.toolsrv.revised(self._agent)
-        if specs is not None:
-            self._specs = specs
+        if await self._kit.revised():
             self.reconfigure()
         return result
 
@@ -292,7 +299,7 @@ class Runner:
         """Settings have changed: from the next request on they count."""
         if self._turns is not None:
             with contextlib.suppress(RefusedError):  # the next turn says what is wrong
-                self._turns.feed(ev.Configure(self._outfit().setup(self._specs)))
+                self._turns.feed(ev.Configure(self._outfit().setup(self._kit.specs)))
 
     async def retool(self, again: str = "") -> None:
         """It is to have other tools: from the next request on it does.
@@ -303,7 +310,7 @@ class Runner:
         toolsrv = self._session.toolsrv
         if toolsrv.process is not None:
             with toolsrv.connection.held(), contextlib.suppress(RefusedError):  # the next turn says what is wrong
-                await self._fetch(again)
+                await self._kit.fetch(again)
         self.reconfigure()
 
     def set_plan(self, text: str) -> None:
@@ -313,9 +320,7 @@ class Runner:
 
     async def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that the agent has, those that the engine answers included; starts the tool server if need be."""
-        with self._session.toolsrv.connection.held():
-            await self._fetch()
-        return self._outfit().setup(self._specs).tools
+        return await self._kit.fetched()
 
     async def stop(self, note: str) -> bool:
         """Interrupt the turn that runs; whether there was one. When this returns nothing of it is alive."""
@@ -357,7 +362,8 @@ class Runner:
         self._fetching = self._preparing = None
         if self._turns is not None:
             await self._turns.close(self._services.config.cancel_s + self._services.config.close_s)
-        self._ends.close()
+        self._queue.close()
+        self._ends.fail(gone())
         if self._holding:
             self._holding = False
             self._session.toolsrv.connection.release()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ninep.files import Control, Level, Log, Request, Sink, StoredText, Text, Watch
+from ninep.files import Control, Level, Log, Queue, Request, Sink, StoredText, Text, Watch
 from ninep.tree import Dir, Each, Entry
 from ollie.olliesrv.ns.session import name
 from ollie.olliesrv.ns.session.agent import cfg, ctl, idx, log, new, proc, stats, wait
@@ -17,6 +17,14 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         0o220,
         "Queue a turn: what is written is the prompt.",
         take=lambda agent, peer, data: agent.prompt(data, by=peer.agent),
+        check=lambda agent, peer, data: agent.check_prompt(data, by=peer.agent),
+    ),
+    Queue(
+        "fifo",
+        0o660,
+        "The prompts that wait: a read takes the next one out, a write adds one.",
+        put=lambda agent, peer, data: agent.prompt(data, by=peer.agent),
+        head=lambda agent, peer: agent.next_prompt(by=peer.agent),
         check=lambda agent, peer, data: agent.check_prompt(data, by=peer.agent),
     ),
     Level(

@@ -18,6 +18,8 @@ from ollie.cli import reach
 _LIST, _PENDING, _RESOLVE = "bypass/list", "bypass/pending", "bypass/resolve"
 _YES = ("y", "yes")
 _NO = ("", "n", "no")
+# Ids begin with the time: the millisecond in which an agent was made, and 12 bits that tell apart those of one.
+_ID_SHOWN = 18
 
 Request = Mapping[str, Any]
 
@@ -99,17 +101,34 @@ def _names(server: Connection) -> dict[str, str]:
 
 
 def _shown(request: Request, names: Mapping[str, str], now: float, *, verbose: bool) -> str:
-    """A request for people: its id, who asks and where, how long there is, and the exact command."""
+    """A request for people: its id, who asks and where, how long there is, the exact command, and what decides it.
+
+    A name is what an agent is called, its id what it is: both are shown. A variable with another value than the
+    server's own decides what the command means: it is always shown.
+    """
     left_s = max(0, request["expires_at"] - now)
-    who = names.get(request["agent"], request["agent"])
-    lines = [f"{request['id']}  {_plain(who)} in {_plain(request['cwd'])}, {left_s:.0f} s left"]
-    lines += [f"    {_plain(line)}" for line in request["command"].split("\n")]
+    lines = [f"{request['id']}  {_who(request, names)} in {_plain(request['cwd'])}, {left_s:.0f} s left"]
+    lines += _indented(request["command"].split("\n"))
+    if request["differs"]:
+        lines += ["  with other variables than yours:", *_variables(request["differs"])]
     if verbose:
         lines += ["  program:", f"    {_plain(json.dumps(request['argv'], ensure_ascii=False))}"]
         if request["stdin"]:
             lines += ["  standard input:", *_indented(request["stdin"].split("\n"))]
-        lines += ["  environment:", *_indented(f"{name}={value}" for name, value in request["environment"].items())]
+        lines += ["  environment:", *_variables(request["environment"])]
+        lines += ["  held to what they are now:", *_indented(request["files"])]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _who(request: Request, names: Mapping[str, str]) -> str:
+    """Whose it is: `session/agent (the beginning of the agent's id)`, as far as they are known."""
+    agent, session = request["agent"], request["session"]
+    name = names.get(agent) or f"{names.get(session, session)}/"
+    return f"{_plain(name)} ({_plain(agent[:_ID_SHOWN])})"
+
+
+def _variables(variables: Mapping[str, str]) -> list[str]:
+    return _indented(f"{name}={value}" for name, value in variables.items())
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

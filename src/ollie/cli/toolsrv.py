@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 no_auth=options.no_auth,
                 idle_timeout_s=options.idle_timeout,
                 bypass_timeout_s=options.bypass_timeout,
+                max_runs=options.max_runs,
+                max_requests=options.max_requests,
+                open_files=options.open_files,
                 olliesrv=_olliesrv(),
                 secret=None if options.secret_fd is None else read_secret(options.secret_fd),
             )
@@ -80,6 +83,21 @@ def _parser() -> argparse.ArgumentParser:
         help="how long a request to run without the sandbox waits for an answer (default 5m)",
     )
     serve.add_argument(
+        "--max-runs",
+        type=_count,
+        default=64,
+        metavar="N",
+        help="how many runs one agent may have at a time (default 64)",
+    )
+    serve.add_argument(
+        "--max-requests",
+        type=_count,
+        default=8,
+        metavar="N",
+        help="how many requests of one agent to run without the sandbox may wait at a time (default 8)",
+    )
+    serve.add_argument("--open-files", type=_count, help=argparse.SUPPRESS)
+    serve.add_argument(
         "--secret-fd", type=int, metavar="N", help="read the secret from this descriptor; else the first client sets it"
     )
     return parser
@@ -91,6 +109,13 @@ def _duration_s(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise argparse.ArgumentTypeError(f"not a duration: {text} (90s, 10m, 1h30m)")
     return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+
+def _count(text: str) -> int:
+    """A number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"not a number from 1 on: {text}")
+    return int(text)
 
 
 def _directory(text: str) -> Path:

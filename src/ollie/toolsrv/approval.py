@@ -70,7 +70,9 @@ class Request:
         stdin: what the program reads, as text.
         cwd: where it runs.
         environment: all variables that it gets.
-        hash: over all of this, the directory itself and the files of `argv`.
+        differs: those of them whose value is not the one that the server has; without those that every run gets.
+        files: the files and directories that its words name, each held to what it is now.
+        hash: over all of this, and the content of the files.
         asked_at, expires_at: seconds since the epoch.
     """
 
@@ -83,6 +85,8 @@ class Request:
     stdin: str
     cwd: str
     environment: Mapping[str, str]
+    differs: Mapping[str, str]
+    files: tuple[str, ...]
     hash: str
     asked_at: float
     expires_at: float

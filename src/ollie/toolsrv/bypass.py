@@ -5,20 +5,26 @@ that nobody waits for. What an answer means is decided in `approval`; this does 
 """
 
 import asyncio
-import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from time import time
+from typing import TYPE_CHECKING
 
 from ninep.bell import Bell
 from ninep.files import Watcher
 from ninep.tree import Peer
 from ollie.toolsrv.approval import Answer, ApprovalError, Event, Request, State, settle
 from ollie.toolsrv.json_line import json_line
-from ollie.toolsrv.prepare import Job, RefusedError
+from ollie.toolsrv.prepare import OWN_VARIABLES, Job, RefusedError
 from ollie.toolsrv.sight import sees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ollie.toolsrv.fingerprint import Fingerprint
 
 # How many settled requests are remembered, so that a late answer is told what became of its request.
 _REMEMBERED = 256
@@ -41,41 +47,64 @@ class Broker:
 
     Args:
         timeout_s: how long a request waits for its answer.
+        most: how many requests of one agent may wait at a time.
         changed: told each request that is asked or settled, with its state.
     """
 
-    def __init__(self, timeout_s: float, changed: Callable[[Request, State], None]) -> None:
+    def __init__(self, timeout_s: float, most: int, changed: Callable[[Request, State], None]) -> None:
         self._timeout_s = timeout_s
+        self._most = most
+        self._waiting: Counter[str] = Counter()
         self._changed = changed
         self._entries: dict[str, _Entry] = {}
         self._asked = 0
         self._bell = Bell()
 
-    async def clear(self, job: Job) -> None:
-        """Wait until the job is approved. Cancelled, the request is withdrawn.
+    async def clear(self, job: Job) -> Job:
+        """The job as it was approved, waited for. Cancelled, the request is withdrawn.
 
         Raises:
-            RefusedError: It is refused, nobody answers in time, or it is not what was approved any more.
+            RefusedError: It is refused, nobody answers in time, or too many of its agent wait already.
         """
-        entry = self._ask(job)
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await entry.settled.wait()
-        except TimeoutError:
-            # An answer may have come in the step in which the time was up.
-            if entry.state is State.PENDING:
-                self._settle(entry, Event.EXPIRE)
-        finally:
-            if entry.state is State.PENDING:
-                self._settle(entry, Event.WITHDRAW)
+        with self._counted(job.task.agent):
+            found = await _fingerprint(job)
+            entry = self._ask(job, found)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await entry.settled.wait()
+            except TimeoutError:
+                # An answer may have come in the step in which the time was up.
+                if entry.state is State.PENDING:
+                    self._settle(entry, Event.EXPIRE)
+            finally:
+                if entry.state is State.PENDING:
+                    self._settle(entry, Event.WITHDRAW)
         if entry.state is State.WITHDRAWN:
             raise RefusedError("not run: its agent is gone")
         if entry.state is State.EXPIRED:
-            raise RefusedError(f"not run: nobody approved it without the sandbox in {self._timeout_s:g} s")
+            raise RefusedError(
+                f"not run: nobody said within {self._timeout_s:g} s (bypass_timeout_s) that it may run without the "
+                "sandbox; a time limit of the call counts from that answer on"
+            )
         if entry.state is State.REJECTED:
             raise RefusedError(f"not run: refused without the sandbox{': ' if entry.why else ''}{entry.why}")
-        if fingerprint(job) != entry.request.hash:
-            raise RefusedError("not run: a file or directory of it has changed since it was asked for; ask again")
+        return replace(job, approved=found)
+
+    @contextmanager
+    def _counted(self, agent: str) -> "Iterator[None]":
+        """One more of an agent that waits."""
+        if self._waiting[agent] >= self._most:
+            raise RefusedError(
+                f"not run: {self._most} calls of this agent wait for approval, and no more may (max_requests); have "
+                "one answered"
+            )
+        self._waiting[agent] += 1
+        try:
+            yield
+        finally:
+            self._waiting[agent] -= 1
+            if not self._waiting[agent]:
+                del self._waiting[agent]
 
     def withdraw(self, agent: str) -> None:
         """An agent is gone, and with it what it asks for."""
@@ -115,7 +144,7 @@ class Broker:
     def _pending(self) -> Iterable[_Entry]:
         return [entry for entry in self._entries.values() if entry.state is State.PENDING]
 
-    def _ask(self, job: Job) -> _Entry:
+    def _ask(self, job: Job, found: "Fingerprint") -> _Entry:
         now = time()
         request = Request(
             id=self._new_id(),
@@ -127,7 +156,9 @@ class Broker:
             stdin=job.stdin.decode(errors="replace"),
             cwd=job.cwd,
             environment=job.environment,
-            hash=fingerprint(job),
+            differs=_differing(job),
+            files=tuple(found.files),
+            hash=found.hash,
             asked_at=round(now, 3),
             expires_at=round(now + self._timeout_s, 3),
         )
@@ -165,21 +196,26 @@ class PendingWatcher(Watcher):
         return json_line(request.public())
 
 
-def fingerprint(job: Job) -> str:
-    """A hash of what a job will run: program, arguments, input, environment, its directory, and its program's files."""
-    import hashlib  # noqa: PLC0415  3 MB that a server needs only when somebody asks for a bypass
+async def check(job: Job) -> None:
+    """See that a job is what was approved, right before it runs; one that needed no approval is.
 
-    files = [_identity(path) for path in (job.cwd, *(word for word in job.argv if word.startswith("/")))]
-    what = [job.argv, job.function, job.stdin.hex(), job.cwd, sorted(job.environment.items()), files]
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()
+    Raises:
+        RefusedError: `not run: … has changed since it was asked for; …`.
+    """
+    if job.approved is not None and (path := job.approved.changed(await _fingerprint(job))):
+        raise RefusedError(f"not run: {path} has changed since it was asked for; ask again")
 
 
-def _identity(path: str) -> tuple[int, ...]:
-    """What changes when a path leads to something else, or a file's content is another; empty where there is none."""
-    try:
-        found = Path(path).stat()
-    except (OSError, ValueError):
-        return ()
-    if Path(path).is_dir():
-        return found.st_dev, found.st_ino
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
+async def _fingerprint(job: Job) -> "Fingerprint":
+    from ollie.toolsrv.fingerprint import fingerprint  # noqa: PLC0415  3 MB that a server needs for a bypass only
+
+    return await asyncio.to_thread(fingerprint, job)
+
+
+def _differing(job: Job) -> dict[str, str]:
+    """The variables of a job that have another value than the server's own, and are not those that every run gets."""
+    return {
+        name: value
+        for name, value in job.environment.items()
+        if name not in OWN_VARIABLES and os.environ.get(name) != value
+    }

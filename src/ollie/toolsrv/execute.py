@@ -20,7 +20,7 @@ from ollie.protocol.why import explain
 from ollie.sandbox.launcher import Exit, Launcher, SandboxError, Spec
 from ollie.sandbox.launcher import Run as Process
 from ollie.toolsrv import report
-from ollie.toolsrv.bypass import Broker
+from ollie.toolsrv.bypass import Broker, check
 from ollie.toolsrv.capture import Capture
 from ollie.toolsrv.descriptor import Descriptor
 from ollie.toolsrv.done import Done
@@ -68,9 +68,9 @@ class Executor:
             job = await self._cleared(call, background=False)
             if job.task.background:
                 return result.text(_STARTED.format(pid=(await self._started(job)).number))
+            run, printed = self._start(job)
         except RefusedError as error:
             return result.text(str(error), is_error=True)
-        run, printed = self._start(job)
         await self._unless_abandoned(run, run.ended())
         run.dismiss()
         return self._report(job, run, printed)
@@ -100,14 +100,22 @@ class Executor:
         """
         if why := self._failures.blocked(call.agent):
             raise RefusedError(why)
+        self._admit(call.agent)
         try:
             job = prepare(call, self._registry, self._settings, background=background)
         except InvalidError:
             self._failures.add(call.agent)
             raise
-        if job.bypass:
-            await self._broker.clear(job)
-        return job
+        return await self._broker.clear(job) if job.bypass else job
+
+    def _admit(self, agent: str) -> None:
+        """Refuse one run more than an agent may have."""
+        most = self._settings.max_runs
+        if self._runs.live_of(agent) >= most:
+            raise RefusedError(
+                f"not run: {most} runs of this agent have not ended, and there may be no more (max_runs); wait for one "
+                "or end one: proc/PID/ctl"
+            )
 
     async def _unless_abandoned(self, run: Run, waiting: Awaitable[None]) -> None:
         """Wait, and end the run when whoever waits goes away."""
@@ -124,7 +132,12 @@ class Executor:
         run.dismiss()
 
     def _start(self, job: Job) -> tuple[Run, Output]:
-        """A run for the job, and what the tool prints on standard output, which may be part of the run's output."""
+        """A run for the job, and what the tool prints on standard output, which may be part of the run's output.
+
+        Raises:
+            RefusedError: Its agent has as many as it may.
+        """
+        self._admit(job.task.agent)
         run = self._runs.open(job.task, Output(self._settings.output_bytes))
         printed = Output(self._settings.output_bytes) if job.blocks else run.output
         if _is_told(run):
@@ -142,13 +155,14 @@ class Executor:
                 Capture(printed) if job.blocks else nullcontext(stderr) as stdout,
                 self._descriptor(job.task.agent) as descriptor,
             ):
+                await check(job)
                 process = await self._spawn(job, stdout, stderr, descriptor)
                 run.spawned(process)
                 self._events.emit(run.task.agent, of_run(run))
                 if run.state is State.STOPPING:
                     await process.kill(self._settings.grace_s)
                 end = await self._in_time(process, job.timeout_s)
-        except (SandboxError, OSError) as error:
+        except (SandboxError, RefusedError, OSError) as error:
             failure = str(error)
         finally:
             run.finished(end, "" if end else failure)

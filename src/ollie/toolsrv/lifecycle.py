@@ -62,6 +62,9 @@ class Options:
         idle_timeout_s: End so long after the last connection; None never ends by itself.
         secret: Preset; None lets the first client set it.
         bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
+        max_runs: How many runs one agent may have at a time.
+        max_requests: How many requests of one agent to run without the sandbox may wait at a time.
+        open_files: How many descriptors what it starts may have open; None leaves that as it is for the server.
         olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
     """
 
@@ -72,6 +75,9 @@ class Options:
     idle_timeout_s: float | None
     secret: bytes | None
     bypass_timeout_s: float
+    max_runs: int
+    max_requests: int
+    open_files: int | None = None
     olliesrv: dial.Unix | None = None
 
 
@@ -133,6 +139,8 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
             config_dir,
             options.bypass_timeout_s,
             options.yolo,
+            max_runs=options.max_runs,
+            max_requests=options.max_requests,
             olliesrv=options.olliesrv,
         )
         found = probe()
@@ -147,7 +155,9 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         auth = None if options.no_auth else Auth(options.secret)
         events = Events()
         broker = Broker(
-            settings.bypass_timeout_s, lambda request, state: events.emit(request.agent, of_request(request, state))
+            settings.bypass_timeout_s,
+            settings.max_requests,
+            lambda request, state: events.emit(request.agent, of_request(request, state)),
         )
         done = Done(Path(f"{state}.done"), new_boot())
         executor = Executor(settings, registry, launcher, runs, broker=broker, events=events, done=done)

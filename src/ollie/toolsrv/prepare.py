@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ninep.dial import Unix
 from ninep.errors import NinepError
@@ -23,8 +24,14 @@ from ollie.toolsrv.registry import Registry, RegistryError
 from ollie.toolsrv.runs import Task
 from ollie.toolsrv.validation import refusal
 
+if TYPE_CHECKING:
+    from ollie.toolsrv.fingerprint import Fingerprint
+
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 """The directory from which Ollie is imported."""
+
+OWN_VARIABLES = ("TMPDIR", "OLLIE_SESSION_ID", "OLLIE_AGENT_ID", broker.VARIABLE)
+"""The variables that say whom a run is for; every run gets its own from the server."""
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
@@ -51,6 +58,8 @@ class Settings:
         timeout_max_s: The longest that a call may ask for.
         grace_s: From SIGTERM to SIGKILL.
         output_bytes: How much of a run's output is kept.
+        max_runs: How many runs one agent may have at a time.
+        max_requests: How many requests of one agent to run without the sandbox may wait at a time.
         olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
     """
 
@@ -63,6 +72,8 @@ class Settings:
     timeout_max_s: float = 3600
     grace_s: float = 0.5
     output_bytes: int = 16 * 1024 * 1024
+    max_runs: int = 64
+    max_requests: int = 8
     olliesrv: Unix | None = None
 
     @cached_property
@@ -84,6 +95,7 @@ class Job:
         bypass: It asks for that itself, so it must be approved before it runs.
         blocks: It prints a ToolResult, and somebody waits for that.
         timeout_s: None for no limit.
+        approved: What it was when its bypass was approved; None for one that needs none.
     """
 
     task: Task
@@ -97,6 +109,7 @@ class Job:
     bypass: bool
     blocks: bool
     timeout_s: float | None
+    approved: "Fingerprint | None" = None
 
 
 def prepare(call: Call, registry: Registry, settings: Settings, *, background: bool) -> Job:
@@ -112,6 +125,9 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         dispatch, arguments = tool.request(call)
         if not dispatch.bypass and (why := refusal(arguments)):
             raise InvalidError(why)
+        if dispatch.bypass and call.env:
+            given = ", ".join(f"env.{name}" for name in call.env)
+            raise RefusedError(f"not run: a call without the sandbox has no variables of its own: leave out {given}")
         background = background or dispatch.background
         invocation = tool.invocation(arguments)
         cwd = _directory(call, settings)
@@ -183,12 +199,8 @@ def _allowing(policy: Policy, ro: tuple[str, ...], rox: tuple[str, ...]) -> Poli
 
 def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:
     """The allow-listed variables of the server and of the request, and who the tool runs for."""
-    own = {
-        "TMPDIR": str(settings.tmpdir),
-        "OLLIE_SESSION_ID": call.session,
-        "OLLIE_AGENT_ID": call.agent,
-        broker.VARIABLE: str(broker.DESCRIPTOR) if settings.olliesrv and call.agent else "",
-    }
+    given = str(broker.DESCRIPTOR) if settings.olliesrv and call.agent else ""
+    own = dict(zip(OWN_VARIABLES, (str(settings.tmpdir), call.session, call.agent, given), strict=True))
     return environment(policy, {**os.environ, **call.env}, {key: value for key, value in own.items() if value})
 
 

@@ -197,6 +197,10 @@ class Runs:
         """How many have not ended."""
         return sum(run.state is not State.EXITED for run in self._runs.values())
 
+    def live_of(self, agent: str) -> int:
+        """How many of an agent have not ended."""
+        return sum(run.state is not State.EXITED for run in self._runs.values() if run.task.agent == agent)
+
     def find(self, number: int) -> Run | None:
         """The run with that number; None when there is none, or none any more."""
         return self._runs.get(number)

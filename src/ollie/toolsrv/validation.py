@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 # Where a command begins: at the start, behind what separates commands, and behind words that take a command.
 _AT = r"(?:^|[;&|({`\n]|\b(?:sudo|exec|eval|then|do|else|nohup|time|command|xargs)\s)\s*(?:[\w/.-]{0,100}/)?"
 _WORDS = r"(?:[^\s;&|]+(?:[ \t]|\\\n)+)*?"
-# The directories that are whole systems or whole homes, by any of their names: quoted or not, with slashes, `.` and `..`
-# behind them, or all that is in them.
+# The directories that are whole systems or whole homes, by any of their names: quoted or not, with slashes, `.` and
+# `..` behind them, or all that is in them.
 _END = r"(?=$|[\s;&|)`<>])"
 _DOTS = r"""\.{1,2}(?=$|[\s;&|)`<>"'/])"""
 _HOME = r"~|\$HOME|\$\{HOME[^}\s]{0,40}\}"

@@ -39,7 +39,8 @@ def server() -> Iterator[House]:
     house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
     house.ok("olliesrv", "start")
     house.write("session/new", "name=one")
-    house.write("session/one/agent/new", f"name=coder cwd={house.work}")
+    for name in ("coder", "other"):
+        house.write("session/one/agent/new", f"name={name} cwd={house.work}")
     house.secret = house.home / "secret"
     house.secret.write_text("for the user\n")
     yield house
@@ -64,9 +65,14 @@ def test_what_is_asked_is_shown_and_approved(server: House) -> None:
     assert server.ok("o", "approvals") == ""
     id_ = ask(server, f"cat {server.secret}")
     shown = server.ok("o", "approvals")
+    agent = server.read(f"{AGENT}/id")[:18]
     assert re.fullmatch(
-        rf"{id_}  one/coder in {server.work}, \d+ s left\n    bypass \(\) {{ cat {server.secret}; }}; bypass\n", shown
+        rf"{id_}  one/coder \({agent}\) in {server.work}, \d+ s left\n"
+        rf"    bypass \(\) {{ cat {server.secret}; }}; bypass\n",
+        shown,
     )
+    assert "  held to what they are now:\n" in (verbose := server.ok("o", "approvals", "-v"))
+    assert f"\n    {server.secret}\n" in verbose
     assert "    OLLIE_AGENT_ID=" in server.ok("o", "approvals", "-v")
     assert b"activity=waiting for approval\n" in server.read(f"{AGENT}/stats").encode()
     assert server.read("bypass/list") == server.read("session/one/toolsrv/bypass/list")
@@ -83,6 +89,19 @@ def test_what_is_rejected_does_not_run(server: House) -> None:
     server.ok("o", "reject", id_, "not", "today")
     assert said(server) == "not run: refused without the sandbox: not today"
     assert not (server.work / "ran").exists()
+
+
+def test_what_decides_is_shown(server: House) -> None:
+    """A variable that is not as the server has it is there without being asked for."""
+    (server.config / "sandbox.yaml").write_text("env: [GIT_DIR=/elsewhere]\n")
+    id_ = ask(server, "git --version")
+    assert server.ok("o", "approvals").endswith(
+        "    bypass () { git --version; }; bypass\n  with other variables than yours:\n    GIT_DIR=/elsewhere\n"
+    )
+    assert json.loads(server.read("bypass/list"))["differs"] == {"GIT_DIR": "/elsewhere"}
+    server.ok("o", "reject", id_)
+    said(server)
+    (server.config / "sandbox.yaml").unlink()
 
 
 def test_nothing_that_is_shown_steers_the_terminal(server: House) -> None:
@@ -167,7 +186,6 @@ def test_a_tool_server_is_seen_through_the_session(server: House) -> None:
 
 def test_processes_of_an_agent(server: House) -> None:
     """They are in its directory and in its `ctl`; an agent's tool finds its own in the tool server's tree."""
-    server.write("session/one/agent/new", f"name=other cwd={server.work}")
     pids = []
     for agent in ("coder", "other"):
         server.write(f"session/one/agent/{agent}/prompt", "background () { echo begun; exec sleep 1000; }; background")

@@ -6,7 +6,7 @@ import pytest
 
 from ollie.toolsrv.approval import TRANSITIONS, Answer, ApprovalError, Event, Request, State, answer, settle
 
-REQUEST = Request("5f", "a", "s", "shell", "true", ("sh",), "", "/", {}, "h", 1.0, 301.0)
+REQUEST = Request("5f", "a", "s", "shell", "true", ("sh",), "", "/", {}, {}, (), "h", 1.0, 301.0)
 
 
 def test_only_an_approval_of_a_pending_request_approves() -> None:

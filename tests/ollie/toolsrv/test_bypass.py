@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,8 @@ async def test_an_approved_run_is_outside_the_sandbox(toolsrv: ToolServer, agent
             "stdin",
             "cwd",
             "environment",
+            "differs",
+            "files",
             "hash",
             "asked_at",
             "expires_at",
@@ -65,6 +69,8 @@ async def test_an_approved_run_is_outside_the_sandbox(toolsrv: ToolServer, agent
         assert str(secret) in request["command"]
         assert (request["session"], request["cwd"]) == ("s-1", str(toolsrv.work))
         assert request["environment"]["OLLIE_AGENT_ID"] == agent
+        assert request["differs"] == {}
+        assert {str(secret), str(toolsrv.work), "/usr/bin/env"} <= set(request["files"])
         assert request["expires_at"] - request["asked_at"] == pytest.approx(300)
         assert await listed(client, agent) == [request]
         await resolve(client, id=request["id"], approved=True, hash=request["hash"])
@@ -97,7 +103,10 @@ async def test_no_answer_is_a_refusal(start: Callable[..., ToolServer], agent: s
     async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
         running = await asking(client, agent, "touch ran")
         request = await request_of(pending, agent)
-        assert (await running).text == "not run: nobody approved it without the sandbox in 0.1 s"
+        assert (await running).text == (
+            "not run: nobody said within 0.1 s (bypass_timeout_s) that it may run without the sandbox; "
+            "a time limit of the call counts from that answer on"
+        )
         with pytest.raises(NinepError, match=f"request {request['id']} has timed out"):
             await resolve(client, id=request["id"], approved=True)
     assert not (toolsrv.work / "ran").exists()
@@ -162,6 +171,99 @@ async def test_what_changed_since_it_was_asked_for_does_not_run(
         await resolve(client, id=request["id"], approved=True)
         assert "has changed since it was asked for" in (await running).text
     assert not (tmp_path / "here" / "ran").exists()
+
+
+# What an approved command means, and what may be put in the place of a file of it meanwhile.
+MEANT = {
+    "a script": ("sh ./dep.sh", "dep.sh"),
+    "a script that is called": ("./dep.sh", "dep.sh"),
+    "by its whole path": ("sh {work}/dep.sh", "dep.sh"),
+    "by a variable": ("sh $PWD/dep.sh", "dep.sh"),
+    "at home": ("sh ~/dep.sh", "../home/dep.sh"),
+    "behind something": ("true; true&&sh <dep.sh", "dep.sh"),
+    "in quotes": ("sh 'de p.sh'", "de p.sh"),
+    "in a directory": ("cd sub && sh dep.sh", "sub/dep.sh"),
+    "behind a sign": ("BASH_ENV=dep.sh bash -c true", "dep.sh"),
+}
+
+
+@pytest.mark.parametrize(("cmd", "path"), MEANT.values(), ids=list(MEANT))
+async def test_what_a_file_says_is_part_of_what_is_approved(
+    toolsrv: ToolServer, agent: str, cmd: str, path: str
+) -> None:
+    """Other content of the same length, in the same file with the same times, does not run."""
+    file = toolsrv.work / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("echo good\n")
+    file.chmod(0o755)
+    before = file.stat()
+
+    async def answered(content: str) -> str:
+        async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+            running = await asking(client, agent, cmd.format(work=toolsrv.work))
+            request = await request_of(pending, agent)
+            file.write_text(content)
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+            await resolve(client, id=request["id"], approved=True, hash=request["hash"])
+            return (await running).text
+
+    assert (await answered("echo good\n")).startswith("good\n")
+    text = await answered("echo evil\n")
+    assert re.fullmatch(rf"not run: /.*{file.name} has changed since it was asked for; ask again", text)
+    file.unlink()
+
+
+async def test_a_program_is_the_one_that_was_found(start: Callable[..., ToolServer], agent: str) -> None:
+    """One that comes to be found first on PATH is another one."""
+    toolsrv = start(environ={"PATH": "bin:/usr/bin:/bin"})
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, "true && echo ran")
+        request = await request_of(pending, agent)
+        evil = toolsrv.work / "bin" / "true"
+        evil.parent.mkdir()
+        evil.symlink_to("/usr/bin/touch")
+        await resolve(client, id=request["id"], approved=True)
+        assert "bin/true has changed since it was asked for; ask again" in (await running).text
+
+
+async def test_more_text_than_can_be_read_is_not_asked_about(toolsrv: ToolServer, agent: str) -> None:
+    """It is refused at once."""
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        result = await call(client, agent, cmd="echo " + "x" * 200_000, bypass="true")
+        assert result.text == "not run: nobody can approve so much text; put it into a file and run that"
+        assert await listed(client, agent) == []
+
+
+async def test_a_call_brings_no_variables(toolsrv: ToolServer, agent: str) -> None:
+    """They would decide what the command means."""
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        result = await call(client, agent, cmd="git --version", bypass="true", **{"env.PATH": "evil:/usr/bin"})
+        assert result.text == ("not run: a call without the sandbox has no variables of its own: leave out env.PATH")
+        assert await listed(client, agent) == []
+
+
+async def test_an_agent_asks_for_so_much_at_a_time(start: Callable[..., ToolServer], agent: str) -> None:
+    """One more than `--max-requests` is refused; another agent's, and one after an answer, are asked about."""
+    toolsrv = start("--max-requests", "2")
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = [await asking(client, agent, f"echo {number}") for number in range(2)]
+        requests = [await request_of(pending, agent) for _ in running]
+        refused = await call(client, agent, cmd="true", bypass="true")
+        assert refused.text == (
+            "not run: 2 calls of this agent wait for approval, and no more may (max_requests); have one answered"
+        )
+        others = await asking(client, f"other-{agent}", "true")
+        await resolve(client, id=(await request_of(pending, f"other-{agent}"))["id"], error="")
+        await others
+        await resolve(client, id=requests[0]["id"], error="")
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        running.append(await asking(client, agent, "true"))
+        requests.append(await request_of(pending, agent))
+        for request in requests[1:]:
+            await resolve(client, id=request["id"], error="")
+        await asyncio.gather(*running)
 
 
 async def test_limits_hold_without_the_sandbox(toolsrv: ToolServer, agent: str) -> None:

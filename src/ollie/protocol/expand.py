@@ -79,7 +79,8 @@ def _expanded(policy: Policy, items: tuple[tuple[str, str], ...]) -> Policy:
                 paths[name][text] = links.resolved(path, written) or path
     env = tuple(_fill("env", entry, values) if "=" in entry else entry for entry in policy.env)
     files = Filesystem(**{name: tuple(found.values()) for name, found in paths.items()})
-    return replace(policy, filesystem=files, env=env)
+    real = {path for found in paths.values() for text, path in found.items() if any(place in text for place in _REAL)}
+    return replace(policy, filesystem=files, env=env, real=tuple(sorted(real)))
 
 
 def environment(policy: Policy | None, environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:

@@ -68,7 +68,11 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One sandbox policy. `env` are names, or NAME=value; `name` is for messages and does not compare."""
+    """One sandbox policy. `env` are names, or NAME=value; `name` is for messages and does not compare.
+
+    `real` are those of its paths that had no links when they were named: should one have a link later, a tool has put
+    it there, and it is not followed. No file names them.
+    """
 
     general: General = General()
     filesystem: Filesystem = Filesystem()
@@ -76,6 +80,7 @@ class Policy:
     env: tuple[str, ...] = ()
     limits: Limits = Limits()
     advanced: Advanced = Advanced()
+    real: tuple[str, ...] = ()
     name: str = field(default="", compare=False)
 
     def called(self, name: str) -> Self:
@@ -118,7 +123,8 @@ def encode(policy: Policy) -> str:
 def decode(text: str) -> Policy:
     """The policy that `encode` wrote. Raises PolicyError as `parse` does."""
     values = json.loads(text)
-    return parse({key: value for key, value in values.items() if key != "name"}, values["name"])
+    real, name = values.pop("real"), values.pop("name")
+    return replace(parse(values, name), real=tuple(real))
 
 
 def _section(section: str, content: object) -> Any:

@@ -1,7 +1,8 @@
 """Which of two sandbox policies allows more: the order that ceilings of agents are made of.
 
-Both policies are expanded, and None stands for no sandbox at all. Paths are compared as they are written: who expands a
-policy resolves links first (`placeholders` does), since a link that a tool may replace must not decide what it may do.
+Both policies are expanded, and None stands for no sandbox at all. Paths are compared as they are written: the working
+directory and its kind are resolved before (`placeholders`), and a link that a tool puts there later is not followed
+(`Policy.real`), since a link that a tool may replace must not decide what it may do.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,6 +45,7 @@ def tighten(base: Policy, by: Policy) -> Policy:
         env=tuple(entry for entry in base.env if entry in by.env),
         limits=Limits(*limits),
         advanced=Advanced(base.advanced.ldd and by.advanced.ldd, base.advanced.add_exec and by.advanced.add_exec),
+        real=(*base.real, *by.real),
     )
 
 

@@ -50,11 +50,11 @@ def restrict(rules: Rules, cwd: str = "/") -> None:
         cwd: the directory of the run, which had no links when the rules were made.
     """
     # An older kernel takes the longer structure too, when what it does not know is zero.
-    handled, paths, written = rules
+    handled, paths, written, real = rules
     descriptor = call("landlock_create_ruleset", handled, len(handled), 0)
     try:
         for path, access in paths:
-            _allow(descriptor, path, access, (written, (*written, cwd)))
+            _allow(descriptor, path, access, None if path in real else (written, (*written, cwd)))
         call("landlock_restrict_self", descriptor, 0)
     finally:
         os.close(descriptor)
@@ -102,9 +102,10 @@ def become(user: tuple[int, int, tuple[int, ...]]) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def _allow(ruleset: int, path: str, access: int, known: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+def _allow(ruleset: int, path: str, access: int, known: tuple[tuple[str, ...], tuple[str, ...]] | None) -> None:
+    """Add the rule for a path; links in it are followed only with what is `known`, see `links.resolved`."""
     beneath = _named(path)
-    if beneath == -errno.ELOOP and (real := links.resolved(path, *known)):
+    if beneath == -errno.ELOOP and known and (real := links.resolved(path, *known)):
         beneath = _named(real)  # should a part have become a link since, it is refused
     if -beneath in _ABSENT:
         return

@@ -102,7 +102,7 @@ def ruleset(policy: Policy, abi: int) -> Ruleset:
     ports = 0 if policy.network.enabled else rights.ports
     granted = ((path, access & rights.files) for path, access in paths.items())
     written = tuple(path for path, letters in grants(policy.filesystem) if "w" in letters)
-    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted), written)
+    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted), written, policy.real)
 
 
 def reaper_ruleset(abi: int) -> Ruleset | None:
@@ -116,7 +116,7 @@ def reaper_ruleset(abi: int) -> Ruleset | None:
     rights = known(abi)
     if not rights.scopes:
         return None
-    return Ruleset(_handled(REFER & rights.files, 0, rights.scopes), (("/", REFER & rights.files),), ())
+    return Ruleset(_handled(REFER & rights.files, 0, rights.scopes), (("/", REFER & rights.files),), (), ())
 
 
 def abi() -> int:

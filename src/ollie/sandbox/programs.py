@@ -1,13 +1,22 @@
 """Programs outside the system's directories: which paths a tool needs to run what PATH names, and their libraries.
 
 For `advanced.add_exec`: interpreters of pyenv, nvm, cargo and their kind lie in the home directory, which a tool may
-not read. What is added is the directories of PATH, the installations that they and their links belong to, and the
-version managers known below; never the home directory, and nothing that a tool could have put there itself: a directory
-of PATH that the policy lets it write is left out.
+not read. What is added is the directories of PATH, the installations that they belong to, and the version managers
+known below; never the home directory, and no directory of PATH that the policy lets a tool write.
+
+A directory of PATH may be one that the tools of another agent write to (a virtual environment in a project), so a link
+there says nothing about what its maker may read. It is followed for what it leads to, whoever made it: to a program,
+which is then added alone, as a file; and to the installation of an interpreter, known by its program and its standard
+library, of which the directories of programs and libraries are added. What an agent can place is then worth nothing to
+it: what it makes up itself it could read before, and outside of its reach a link finds executables, and interpreters
+with their libraries, and no keys, documents or sources. What was found has no links, and none is followed when a run is
+confined (`Policy.real`): what is put in its place later is left out.
 """
 
+import itertools
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,10 +30,19 @@ from ollie.protocol.within import covers, grants, rights_at
 # Directories of programs, and what lies beside one in the installation that it belongs to. Not `share` and `etc`: below
 # ~/.local those hold everything else.
 _OF_PROGRAMS = frozenset({"bin", "sbin", "shims", "libexec"})
-_BESIDE = ("bin", "sbin", "lib", "lib64", "libexec", "include", "pyvenv.cfg")
+_BESIDE = ("bin", "sbin", "lib", "lib64", "libexec", "include", "pyvenv.cfg", "Cellar")
 
 # Ollie's own packages, so that `ollie-9p` runs in a tool also where they are installed outside the virtual environment.
 OURS = (str(Path(ninep.__file__).parent), str(Path(__file__).parents[1]))
+
+# Interpreters, by the name of the program, and a file of the standard library that each installation of it has.
+_INTERPRETERS = (
+    (re.compile(r"python[0-9.]*"), "lib/python3.*/os.py"),
+    (re.compile(r"node"), "include/node/node.h"),
+    (re.compile(r"ruby"), "lib/ruby/[0-9]*/set.rb"),
+    (re.compile(r"java|javac"), "lib/modules"),
+)
+_MOST_ENTRIES = 10_000  # that are looked at in one directory
 
 # Version managers, by the place of their programs in the home directory: what these read and run elsewhere.
 _MANAGERS: dict[str, tuple[str, ...]] = {
@@ -52,11 +70,13 @@ def complete(policy: Policy, env: Mapping[str, str]) -> Policy:
 @lru_cache(maxsize=64)
 def _complete(policy: Policy, directories: tuple[str, ...], home: str, changed: tuple[int, ...]) -> Policy:  # noqa: ARG001  for the cache
     """As `complete`; again only when a directory of PATH has changed."""
-    home = os.path.realpath(home)
+    real_home = os.path.realpath(home)
     found = dict.fromkeys(OURS)
     for directory in directories:
         if not writable(policy, directory):
-            found.update(dict.fromkeys(_of_directory(os.path.realpath(directory), home)))
+            # The home directory may be a link, which is none of a tool's.
+            path = real_home + directory[len(home) :] if covers(home, directory) else directory
+            found.update(dict.fromkeys(_of_directory(os.path.normpath(path), real_home, policy)))
     return _with_rox(policy, [path for path in found if not writable(policy, path)])
 
 
@@ -69,7 +89,8 @@ def _changed(directory: str) -> int:
 
 def with_libraries(policy: Policy, libraries: Iterable[str]) -> Policy:
     """The policy with the shared libraries of a program, as `rox`."""
-    return _with_rox(policy, [os.path.realpath(path) for path in libraries])
+    found = [os.path.realpath(path) for path in libraries]
+    return _with_rox(policy, [path for path in found if _begins(path, b"\x7fELF")])
 
 
 def writable(policy: Policy, path: str) -> bool:
@@ -116,34 +137,85 @@ def libraries(listing: str) -> tuple[str, ...]:
     return tuple(path for path in paths if path.startswith("/"))
 
 
-def _of_directory(directory: str, home: str) -> tuple[str, ...]:
-    """What a directory of PATH leads to."""
-    if covers(directory, home):
-        return ()
+def _of_directory(directory: str, home: str, policy: Policy) -> list[str]:
+    """What a directory of PATH leads to, without links."""
+    real = os.path.realpath(directory)
+    if covers(real, home):
+        return []
+    if real != directory:
+        return _of_programs(_entries(real), home, policy)
     found = _installation(directory, home)
     for manager, places in _MANAGERS.items():
         if directory == f"{home}/{manager}":
             found += [f"{home}/{place}" for place in places]
+    found = [path for path in found if _is_plain(path)]
+    return found + _of_programs([entry for entry in _entries(directory) if entry.is_symlink()], home, policy)
+
+
+def _of_programs(entries: Iterable["os.DirEntry[str]"], home: str, policy: Policy) -> list[str]:
+    """What these lead to, as far as they are programs that the policy does not give already."""
+    targets = {os.path.realpath(entry.path) for entry in entries}
+    missing = [target for target in targets if not rights_at(policy.filesystem, target) >= {"r", "x"}]
+    return list(itertools.chain.from_iterable(_of_program(target, home) for target in missing))
+
+
+def _entries(directory: str) -> list["os.DirEntry[str]"]:
     try:
         with os.scandir(directory) as entries:
-            targets = {os.path.realpath(entry.path) for entry in entries if entry.is_symlink()}
+            return list(itertools.islice(entries, _MOST_ENTRIES))
     except OSError:
-        targets = set()
-    for target in targets:
-        parent = Path(target).parent
-        found += _installation(str(parent), home) if parent.name in _OF_PROGRAMS else [target]
-    return tuple(path for path in dict.fromkeys(found) if not covers(path, home) and Path(path).exists())
+        return []
+
+
+def _of_program(path: str, home: str) -> list[str]:
+    """A file that a link leads to, with its installation when it is an interpreter; nothing unless it is a program."""
+    if not _is_program(path):
+        return []
+    directory, prefix = Path(path).parent, Path(path).parents[1]
+    if directory.name == "bin" and not covers(str(prefix), home):
+        for name, library in _INTERPRETERS:
+            if name.fullmatch(Path(path).name) and any(prefix.glob(library)):
+                return [path, *(place for place in _installation(str(directory), home) if _is_plain(place))]
+    return [path]
+
+
+def _is_plain(path: str) -> bool:
+    """Whether something is there, without links."""
+    return os.path.realpath(path) == path and Path(path).exists()
+
+
+def _is_program(path: str) -> bool:
+    """Whether it is a file that can be executed, by its mode and by how it begins."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return bool(mode & 0o111) and _begins(path, b"#!", b"\x7fELF")
+
+
+def _begins(path: str, *how: bytes) -> bool:
+    """Whether it is a regular file that begins so; no link."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and os.read(descriptor, 4).startswith(how)
+    finally:
+        os.close(descriptor)
 
 
 def _installation(directory: str, home: str) -> list[str]:
     """A directory of programs, with what lies beside it when both belong to one installation."""
-    prefix = str(Path(directory).parent)
-    if Path(directory).name not in _OF_PROGRAMS or covers(prefix, home):
+    prefix = Path(directory).parent
+    if Path(directory).name not in _OF_PROGRAMS or covers(str(prefix), home):
         return [directory]
-    return [directory, *(f"{prefix}/{name}" for name in _BESIDE)]
+    return [directory, *(str(prefix / name) for name in _BESIDE)]
 
 
 def _with_rox(policy: Policy, paths: Iterable[str]) -> Policy:
+    """The policy with more paths, which have no links."""
     files = policy.filesystem
     added = [path for path in paths if not rights_at(files, path) >= {"r", "x"}]
-    return replace(policy, filesystem=replace(files, rox=tuple(dict.fromkeys((*files.rox, *added)))))
+    rox = tuple(dict.fromkeys((*files.rox, *added)))
+    return replace(policy, filesystem=replace(files, rox=rox), real=(*policy.real, *added))

@@ -23,7 +23,7 @@ Reason = Literal["exited", "cancelled", "timed out", "memory", "processes", "los
 
 PACKET_BYTES = 1 << 16
 CONFINED, FREE = b"c", b"f"  # what the launcher is asked for: the reaper of programs with a policy, or of others
-RESTRICTED = b"r"  # before it no program has run, so the plan may be given to another process
+RESTRICTED = b"r"  # a process that cannot say it runs nothing: without it the plan may be given to another one
 _DESCRIPTORS = 5  # at most, with a plan
 _INLINE_BYTES = 32 << 10  # of a plan; what is longer goes into a memory file
 _IN_FILE = b"f"
@@ -36,14 +36,17 @@ class Ruleset(NamedTuple):
         handled: struct landlock_ruleset_attr.
         paths: the access that each one gets back.
         written: the places below which links are a tool's, and not followed.
+        real: the paths of which no link is followed at all.
     """
 
     handled: bytes
     paths: tuple[tuple[str, int], ...]
     written: tuple[str, ...]
+    real: tuple[str, ...]
 
 
-Rules = Ruleset | tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...]]  # as computed, and as received
+# As computed, and as received.
+Rules = Ruleset | tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]
 
 
 class Plan(NamedTuple):

@@ -19,6 +19,12 @@ def make(home: Path, *files: object) -> None:
         (home / file).touch()
 
 
+def program(path: Path, text: str = "#!/bin/sh\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
 def added(policy: object, home: Path, path: list[str]) -> set[str]:
     """The paths that were added, below the home directory."""
     result = complete(policy, {"PATH": ":".join(str(home / entry) for entry in path), "HOME": str(home)})
@@ -65,12 +71,77 @@ def test_never_the_home_directory(tmp_path: Path) -> None:
     assert added(POLICY, tmp_path.parent, [tmp_path.name + "/.."]) == set()
 
 
-def test_links_lead_to_their_installation(tmp_path: Path) -> None:
-    """A link brings the installation that it leads into; to a single file elsewhere, that file alone."""
-    make(tmp_path, "apps/x/bin/tool", "apps/x/lib/l", "scripts/one", "scripts/two", ".local/bin/plain")
-    (tmp_path / ".local/bin/tool").symlink_to(tmp_path / "apps/x/bin/tool")
-    (tmp_path / ".local/bin/one").symlink_to(tmp_path / "scripts/one")
-    assert added(POLICY, tmp_path, [".local/bin"]) == {".local/bin", "apps/x/bin", "apps/x/lib", "scripts/one"}
+def test_links_lead_to_programs(tmp_path: Path) -> None:
+    """A link brings the file that it leads to, alone, when that is one to execute; a tool may have put it there."""
+    make(tmp_path, "apps/x/bin/other", "apps/x/lib/l", ".ssh/key", ".local/bin/plain")
+    program(tmp_path / "apps/x/bin/tool")
+    program(tmp_path / "scripts/one", "\x7fELF")
+    program(tmp_path / "scripts/key", "-----BEGIN")
+    (tmp_path / "scripts/pipe.d").mkdir()
+    os.mkfifo(tmp_path / "scripts/pipe", 0o777)
+    for number, target in enumerate(
+        [
+            "apps/x/bin/tool",
+            "apps/x/bin",
+            "apps/x",
+            "scripts/one",
+            "scripts/key",
+            "scripts/pipe",
+            ".ssh",
+            ".ssh/key",
+            ".",
+        ]
+    ):
+        (tmp_path / f".local/bin/link{number}").symlink_to(tmp_path / target)
+    assert added(POLICY, tmp_path, [".local/bin"]) == {".local/bin", "apps/x/bin/tool", "scripts/one"}
+
+
+INSTALLATIONS = {"python3.11": "lib/python3.11/os.py", "node": "include/node/node.h", "java": "lib/modules"}
+
+
+@pytest.mark.parametrize(("name", "library"), INSTALLATIONS.items())
+def test_links_lead_to_interpreters(tmp_path: Path, name: str, library: str) -> None:
+    """With their libraries, when they are that: programs of this name with this library."""
+    for prefix in ("real", "fake"):
+        program(tmp_path / prefix / "bin" / name, "\x7fELF")
+        make(tmp_path / prefix, "lib/l", "include/i", "secret")
+        (tmp_path / prefix / "bin/other").symlink_to(tmp_path / ".ssh")
+    make(tmp_path / "real", library)
+    make(tmp_path, "env/bin/plain", ".ssh/key")
+    (tmp_path / "env/bin/one").symlink_to(tmp_path / "fake/bin" / name)
+    fake = {"env/bin", f"fake/bin/{name}"}
+    assert added(POLICY, tmp_path, ["env/bin"]) == fake
+    (tmp_path / "env/bin/two").symlink_to(tmp_path / "real/bin" / name)
+    os.utime(tmp_path / "env/bin", ns=(1, 1))
+    real = {f"real/bin/{name}", "real/bin", "real/lib", "real/include"}
+    assert added(POLICY, tmp_path, ["env/bin"]) == fake | real
+
+
+def test_a_directory_that_is_a_link(tmp_path: Path) -> None:
+    """In PATH, it brings the programs in the other, and what lies beside one is a link brings nothing."""
+    make(tmp_path, "private/bin/key", "private/lib/text", "env/bin/plain", ".ssh/key")
+    program(tmp_path / "private/bin/tool")
+    (tmp_path / "link").symlink_to(tmp_path / "private")
+    (tmp_path / "env/lib").symlink_to(tmp_path / ".ssh")
+    assert added(POLICY, tmp_path, ["link/bin", "env/bin"]) == {"private/bin/tool", "env/bin"}
+
+
+def test_what_is_found_has_no_links_and_stays_so(tmp_path: Path) -> None:
+    """None is followed that is there later."""
+    make(tmp_path, "env/bin/tool", "env/lib/x", ".pyenv/shims/python", "versions/3/bin/python")
+    (tmp_path / ".pyenv/versions").symlink_to(tmp_path / "versions")
+    path = f"{tmp_path}/env/bin:{tmp_path}/.pyenv/shims"
+    result = complete(POLICY, {"PATH": path, "HOME": str(tmp_path)})
+    assert set(result.real) == set(result.filesystem.rox) - set(SYSTEM.rox)
+    assert not [path for path in result.real if path.endswith("versions")]
+
+
+def test_a_home_directory_that_is_a_link(tmp_path: Path) -> None:
+    """It is no tool's, so what lies in it is found as if it were none."""
+    make(tmp_path, "real/env/bin/tool", "real/env/lib/x")
+    (tmp_path / "home").symlink_to("real")
+    result = complete(POLICY, {"PATH": f"{tmp_path}/home/env/bin", "HOME": f"{tmp_path}/home"})
+    assert {f"{tmp_path}/real/env/bin", f"{tmp_path}/real/env/lib"} <= set(result.filesystem.rox)
 
 
 def test_version_managers(tmp_path: Path) -> None:
@@ -91,7 +162,9 @@ def test_version_managers(tmp_path: Path) -> None:
 
 def test_nothing_that_a_tool_can_write(tmp_path: Path) -> None:
     """A directory of PATH that tools may change leads nowhere: they could place a link to a secret there."""
-    make(tmp_path, "work/bin/tool", ".ssh/key", "elsewhere/bin/tool")
+    make(tmp_path, ".ssh/key")
+    program(tmp_path / "work/bin/tool")
+    program(tmp_path / "elsewhere/bin/tool")
     (tmp_path / "work/bin/key").symlink_to(tmp_path / ".ssh/key")
     (tmp_path / "work/bin/other").symlink_to(tmp_path / "elsewhere/bin/tool")
     (tmp_path / "elsewhere/bin/back").symlink_to(tmp_path / "work/bin/tool")
@@ -101,11 +174,12 @@ def test_nothing_that_a_tool_can_write(tmp_path: Path) -> None:
 
 def test_changes_are_seen(tmp_path: Path) -> None:
     """A link that is made later is found."""
-    make(tmp_path, "links/plain", "apps/bin/tool")
+    make(tmp_path, "links/plain")
+    program(tmp_path / "apps/bin/tool")
     assert added(POLICY, tmp_path, ["links"]) == {"links"}
     (tmp_path / "links/tool").symlink_to(tmp_path / "apps/bin/tool")
     os.utime(tmp_path / "links", ns=(1, 1))
-    assert added(POLICY, tmp_path, ["links"]) == {"links", "apps/bin"}
+    assert added(POLICY, tmp_path, ["links"]) == {"links", "apps/bin/tool"}
 
 
 def test_find(tmp_path: Path) -> None:
@@ -138,4 +212,13 @@ def test_libraries() -> None:
         "\tlibgone.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f01)\n"
     )
     assert libraries(listing) == ("/lib/x/libc.so.6", "/lib64/ld-linux-x86-64.so.2")
-    assert with_libraries(Policy(), ["/no/lib.so", "/no/lib.so"]).filesystem.rox == ("/no/lib.so",)
+    assert libraries("") == ()
+
+
+def test_with_libraries(tmp_path: Path) -> None:
+    """What a loader names is added once, without links, when it is a library."""
+    (tmp_path / "lib.so.1").write_bytes(b"\x7fELF")
+    (tmp_path / "lib.so").symlink_to("lib.so.1")
+    (tmp_path / "key").write_text("key")
+    names = [f"{tmp_path}/{name}" for name in ("lib.so", "lib.so.1", "key", "missing")]
+    assert with_libraries(Policy(), names).filesystem.rox == (f"{tmp_path}/lib.so.1",)

@@ -210,26 +210,24 @@ def test_unix_sockets(inside: Inside, place: Path) -> None:
     assert (result["output"], result["status"]) == ("True\n", 0)
 
 
-def test_interpreter_in_the_home_directory(inside: Inside, place: Path) -> None:
-    """What PATH names in the home directory runs, with its links; nothing else there can be read."""
+def test_programs_in_the_home_directory(inside: Inside, place: Path) -> None:
+    """What PATH names in the home directory runs, with its links and libraries; nothing else there can be read."""
     home = place / "home"
     real = home / "apps" / "tool-1.0" / "bin"
     for directory in (real, home / "apps" / "tool-1.0" / "lib", home / ".local" / "bin", home / ".ssh"):
         directory.mkdir(parents=True)
     (real / "tool").write_text('#!/bin/sh\ncat "$HOME/apps/tool-1.0/lib/text"\n')
-    (real / "tool").chmod(0o755)
+    (real / "single").write_text("#!/bin/sh\necho single\n")
+    for name in ("tool", "single"):
+        (real / name).chmod(0o755)
     (real.parent / "lib" / "text").write_text("from the library\n")
-    (home / ".local" / "bin" / "tool").symlink_to(real / "tool")
+    (home / ".local" / "bin" / "one").symlink_to(real / "single")
     (home / ".ssh" / "key").write_text("key")
-    script = f'export PATH="{home}/.local/bin:$PATH"; tool; cat "$HOME/.ssh/key" 2>/dev/null || echo hidden'
-    result = inside(
-        "run",
-        place=str(place),
-        argv=["/bin/sh", "-c", script],
-        policy="strict",
-        path=f"{home}/.local/bin:/usr/bin:/bin",
-    )
-    assert result["output"] == "from the library\nhidden\n"
+    # What `add_exec` adds goes by the PATH of the server.
+    path = f"{home}/.local/bin:{real}:/usr/bin:/bin"
+    script = f'export PATH="{path}"; tool; one; cat "$HOME/.ssh/key" 2>/dev/null || echo hidden'
+    result = inside("run", place=str(place), argv=["/bin/sh", "-c", script], policy="strict", path=path)
+    assert result["output"] == "from the library\nsingle\nhidden\n"
 
 
 def test_libraries_of_a_program(inside: Inside, place: Path) -> None:

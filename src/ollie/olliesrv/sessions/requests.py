@@ -1,11 +1,11 @@
 """Requests to a tool server that come through the name space: whose they are is decided here, never by who writes them.
 
-What an agent asks for is run as if its model had called it: with its sandbox, in a directory within its bound. The
-owner says for which agent of the session it is.
+What an agent asks for is run as if its model had called it: with its sandbox, in a directory within its bound, in the
+environment that its tools have. The owner says for which agent of the session it is, and may set variables.
 """
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from ollie.olliesrv.errors import RefusedError, denied
@@ -46,6 +46,8 @@ def _request(session: "Session", data: bytes, by: "Agent | None") -> bytes:
         fields = payload.parse(data)
     except payload.PayloadError as error:
         raise RefusedError(str(error)) from None
+    if by is not None:
+        _check_environment(fields)
     agent = by or _asked_for(session, fields.get("agent", ""))
     outfit = agent.outfit
     kept = {key: value for key, value in fields.items() if key not in _OURS}
@@ -56,6 +58,13 @@ def _request(session: "Session", data: bytes, by: "Agent | None") -> bytes:
         return payload.format({**kept, **ours})
     except payload.PayloadError as error:
         raise RefusedError(str(error)) from None
+
+
+def _check_environment(fields: Mapping[str, str]) -> None:
+    """An agent sets no variables: those that a tool has are the server's, and what a policy adds."""
+    variable = next((key for key in fields if key.startswith(payload.ENV_PREFIX)), "")
+    if variable:
+        raise RefusedError(f"{variable} is the owner's to set: set it in the command")
 
 
 def named(session: "Session", name: str) -> "Agent":

@@ -8,23 +8,30 @@ after Landlock; descriptors of others after the last use of any; seccomp last, s
 import os
 import signal
 import socket
+from contextlib import suppress
 from typing import NoReturn
 
 from ollie.sandbox import calls, enforce
 from ollie.sandbox.requests import RESTRICTED, Plan, receive_plan
 from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, close_all_but, prctl
 
+_RESERVED = 4  # 0 to 3 are what a program gets
 
-def stand_by(job: socket.socket) -> NoReturn:
+
+def stand_by(job: socket.socket, reaper_pid: int) -> NoReturn:
     """Wait for a plan with the program's descriptors, then restrict this process and become the program.
+
+    It holds nothing but its job: neither the reaper's socket nor any other descriptor of the reaper's.
 
     Args:
         job: where the plan comes from; its end, before, ends this process. It is told when nothing is left to do, and
-            closed when the program runs; or it is told what failed.
+            closed when the program runs; or it is told what failed. When it takes no word any more nothing is run.
+        reaper_pid: the parent, without whom this process does not live.
     """
     step = ["start"]
     try:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        close_all_but(_RESERVED, (job.fileno(),))
+        _die_with(reaper_pid)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -32,7 +39,7 @@ def stand_by(job: socket.socket) -> NoReturn:
         if received is None:
             os._exit(0)
         plan, streams = received
-        _restrict(plan, streams, job.fileno(), step)
+        _restrict(plan, streams, job.fileno(), reaper_pid, step)
         os.write(job.fileno(), RESTRICTED)
         if plan.call:
             job.close()
@@ -41,22 +48,30 @@ def stand_by(job: socket.socket) -> NoReturn:
         _execute(plan)
     except BaseException as error:  # noqa: BLE001  nothing may return from here into the reaper
         reason = getattr(error, "strerror", None) or error
-        os.write(job.fileno(), f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
+        with suppress(OSError):  # nobody listens
+            os.write(job.fileno(), f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
     os._exit(126)
 
 
-def _restrict(plan: Plan, streams: list[int], job: int, step: list[str]) -> None:
+def _die_with(reaper_pid: int) -> None:
+    """Be killed when the reaper ends; this process ends now when it has."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != reaper_pid:
+        os._exit(126)
+
+
+def _restrict(plan: Plan, streams: list[int], job: int, reaper_pid: int, step: list[str]) -> None:
     os.setsid()
     step[0] = "set the limits"
     enforce.limit(plan.rlimits)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
     step[0] = f"use {plan.cwd} as working directory"
-    os.chdir(plan.cwd)
+    enforce.enter(plan.cwd)
     if plan.user:
         step[0] = "change the user"
         enforce.become(plan.user)
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the change has cleared it
+        _die_with(reaper_pid)  # the change has cleared it
     if plan.confined:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
     if plan.inner:

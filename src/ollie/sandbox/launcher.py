@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ollie.protocol.expand import environment
 from ollie.protocol.policy import Filesystem, Policy
-from ollie.sandbox import landlock, plans, programs
+from ollie.sandbox import landlock, open_files, plans, programs
 from ollie.sandbox.probe import missing, probe
 from ollie.sandbox.processes import children
 from ollie.sandbox.requests import Begin, Plan, Start, start_argument
@@ -38,10 +38,18 @@ class Launcher:
         preload: names of modules that the launcher imports once, before any run, for `Spec.call`.
         environ: the server's environment, whose PATH and HOME `add_exec` goes by, os.environ when left out. Never by
             those of a run: a tool that asks for one chooses them, and would choose what it may read.
+        open_files: how many descriptors each process of a run may have, if its policy says nothing about that; as many
+            as the server when left out.
     """
 
-    def __init__(self, preload: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        preload: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        open_files: int | None = None,
+    ) -> None:
         self._preload = tuple(preload)
+        self._open_files = open_files
         self._environ = dict(os.environ if environ is None else environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._seats: Seats | None = None
@@ -68,7 +76,7 @@ class Launcher:
                     start = Start(
                         theirs.fileno(), os.getpid(), landlock.reaper_ruleset(self._kernel.abi), self._preload
                     )
-                    self._process = await asyncio.to_thread(_launch, start)
+                    self._process = await asyncio.to_thread(_launch, start, self._open_files)
                 self._seats = Seats(ours, self._end_launcher)
                 self._seats.foresee(confined=True)
             return self._seats
@@ -118,19 +126,19 @@ class Launcher:
         return lacks
 
     async def _begin(self, spec: Spec, begin: Begin, plan: Plan, notes: tuple[str, ...]) -> Run | None:
-        """Begin one run; None when the launcher or the reaper died over it."""
+        """Begin one run; None when the launcher, the reaper or the process died before the program could run."""
         seats = self._seats or await self._serving()
         given = (spec.stdin, spec.stdout, spec.stderr)
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if -1 in given else -1
         streams = [null if stream < 0 else stream for stream in given] + ([spec.broker] if spec.broker >= 0 else [])
         try:
             seat = await seats.take(confined=plan.confined)
-            if seat is None:
-                return None
-            run = seat.begin(begin, plan, streams, notes, self._runs.discard)
+            run = seat.begin(begin, plan, streams, notes, self._runs.discard) if seat else None
         finally:
             if null >= 0:
                 os.close(null)
+        if run is None:
+            return None
         self._runs.add(run)
         try:
             failure = await run.started()
@@ -190,10 +198,10 @@ def _session(pid: int) -> int:
         return 0
 
 
-def _launch(start: Start) -> subprocess.Popen[bytes]:
+def _launch(start: Start, files: int | None) -> subprocess.Popen[bytes]:
     """Start the interpreter of the launcher, with nothing of the server's environment that a tool may not see."""
     env = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-    return subprocess.Popen(  # noqa: S603  our own module
+    process = subprocess.Popen(  # noqa: S603  our own module
         [sys.executable, "-I", "-S", "-c", _BOOT, start_argument(start), *_import_path()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -202,6 +210,9 @@ def _launch(start: Start) -> subprocess.Popen[bytes]:
         cwd="/",
         start_new_session=True,
     )
+    if files is not None:
+        open_files.bound(process.pid, files)
+    return process
 
 
 def _import_path() -> list[str]:

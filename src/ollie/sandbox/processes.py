@@ -1,7 +1,7 @@
 """The processes of a run, read from /proc: who descends from whom, and what they use.
 
-/proc is read while it changes, so every answer may miss a process that was being made: nothing that must be certain is
-decided here.
+/proc is read while it changes, so a list of descendants may miss a process that was being made: nothing that must be
+certain is decided by it. The ancestors of a process are certain.
 """
 
 import os
@@ -10,6 +10,8 @@ from typing import NamedTuple
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _RSS_FIELD = 21  # of /proc/PID/stat, counted from the state, which is the first field behind the name
 _PARENT_FIELD = 1
+_START_FIELD = 19
+_TRIES = 4
 
 
 class Usage(NamedTuple):
@@ -40,6 +42,31 @@ def descendants(pid: int) -> list[int]:
     for each in found:  # the list grows while it is walked
         found += children(each)
     return found
+
+
+def ancestors(pid: int) -> list[int]:
+    """A process and its ancestors, itself first; empty when there is none, or it cannot be told for certain.
+
+    Between two reads a parent can end and its id be used again, so all is read twice. A process names its parent only
+    while that lives: when both readings are the same, start times included, they were true in the moment between.
+    """
+    for _ in range(_TRIES):
+        chain = _climb(pid)
+        if _climb(pid) == chain:
+            return [each for each, _ in chain]
+    return []
+
+
+def _climb(pid: int) -> list[tuple[int, int]]:
+    """A process and its ancestors, each with its start time."""
+    chain: list[tuple[int, int]] = []
+    while pid > 0:
+        fields = _stat(pid)
+        if fields is None:
+            return []
+        chain.append((pid, int(fields[_START_FIELD])))
+        pid = int(fields[_PARENT_FIELD])
+    return chain
 
 
 def usage(reaper_pid: int) -> Usage:

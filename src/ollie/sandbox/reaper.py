@@ -13,6 +13,11 @@ at once (`scope.py`); without one the descendants are signalled one by one until
 
 A reaper takes one run after another: when nothing of a run is alive, nothing of it is left here either, and its domain
 holds the reaper alone. One that could not end a run, or was told to end, takes no other.
+
+That nothing is alive is what waitpid(2) says, with ECHILD, and no look at /proc. It cannot miss a process: whoever
+forks lives, so it is a child here itself or has an ancestor that is, and that one is waited for. When an ancestor ends,
+the kernel gives its children to this subreaper in the moment in which it can be waited for, not later, as children
+whose end is told by SIGCHLD, whatever they were made with. What a tool makes with CLONE_PARENT is a child here at once.
 """
 
 import os
@@ -23,9 +28,22 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
+from ollie.protocol.words import reason
 from ollie.sandbox import child, enforce, scope
 from ollie.sandbox.processes import usage
-from ollie.sandbox.requests import PACKET_BYTES, Begin, Deliver, End, Ended, Ready, Reason, Start, decode, encode
+from ollie.sandbox.requests import (
+    PACKET_BYTES,
+    Begin,
+    Deliver,
+    End,
+    Ended,
+    Failed,
+    Ready,
+    Reason,
+    Start,
+    decode,
+    encode,
+)
 from ollie.sandbox.syscalls import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
@@ -75,6 +93,8 @@ def serve(control: socket.socket, start: Start, *, launcher_pid: int, confined: 
         reusable = True
         while reusable:
             pid = _announce(control, notes)
+            if not pid:
+                break
             begin = _begun(control.fileno(), signals)
             if begin is None:
                 os.kill(pid, signal.SIGKILL)
@@ -87,15 +107,18 @@ def serve(control: socket.socket, start: Start, *, launcher_pid: int, confined: 
 
 
 def _announce(control: socket.socket, notes: tuple[str, ...]) -> int:
-    """Have a process stand by for the next program, and tell the server; the process's id."""
+    """Have a process stand by for the next program, and tell the server; the process's id, 0 when there can be none."""
+    own_pid = os.getpid()
     job, its_job = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if pid == 0:
-        job.close()
-        child.stand_by(its_job)
-    its_job.close()
-    with job:
-        socket.send_fds(control, [encode(Ready(os.getpid(), pid, notes))], [job.fileno()], socket.MSG_NOSIGNAL)
+    with job, its_job:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            control.send(encode(Failed(f"no process can be made: {reason(error)}")), socket.MSG_NOSIGNAL)
+            return 0
+        if pid == 0:
+            child.stand_by(its_job, own_pid)
+        socket.send_fds(control, [encode(Ready(own_pid, pid, notes))], [job.fileno()], socket.MSG_NOSIGNAL)
     return pid
 
 

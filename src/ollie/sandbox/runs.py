@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ollie.protocol.policy import Limits, Policy
@@ -142,8 +143,7 @@ class Run:
 
     def ended(self, how: Exit) -> None:
         """The reaper has said how it ended, or has gone without a word, when nothing is left of the run either."""
-        self._answered()
-        self._settle(None)
+        self._close_door()
         self.reaper_pid = 0
         self._exit = replace(how, notes=self.notes + how.notes)
         for waiter in self._waiters:
@@ -166,6 +166,17 @@ class Run:
                 self._settle(packet.decode(errors="replace"))
             else:
                 self._settle("" if self._restricted else None)
+
+    def _close_door(self) -> None:
+        """Have it known whether the program could run: whoever has not said `RESTRICTED` cannot say it any more.
+
+        A process that cannot say it executes nothing, so a start that is repeated afterwards has not happened.
+        """
+        if self._job.fileno() >= 0:
+            with suppress(OSError):
+                self._job.shutdown(socket.SHUT_RD)
+        self._answered()
+        self._settle(None)
 
     def _settle(self, answer: str | None) -> None:
         if self._job.fileno() >= 0:

@@ -1,7 +1,20 @@
 """The reapers of one launcher process, as the server sees them: which of them can take a run.
 
 One is kept idle, with its program's process standing by, so that a run does not wait for two forks; and a reaper whose
-run has ended takes another one, which saves the forks themselves.
+run has ended takes another one, which saves the forks themselves. A reaper with the process below it is a seat:
+
+======  ==================================================  ==========================================
+state   what there is                                       what leads out of it
+======  ==================================================  ==========================================
+coming  a reaper, or a request for one; no process below    `Ready`: idle
+idle    a process stands by, and nobody has the seat        `take`, or who waits for one: given
+given   the same, and somebody is about to begin            `begin`: busy; not wanted any more: idle
+busy    a run                                               `Ended`, nothing of it is alive: coming
+gone    nothing that is of use                              nothing
+======  ==================================================  ==========================================
+
+Every state but the last also leads to gone: the reaper has ended, or could not be made, or is let go. A run that is
+lost with it is over by then: the launcher keeps the reaper's socket open until nothing of the run is left.
 """
 
 import asyncio
@@ -9,7 +22,9 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 
+from ollie.protocol.words import reason
 from ollie.sandbox.requests import (
     CONFINED,
     FREE,
@@ -30,23 +45,33 @@ _IDLE = 2  # of each kind: while one makes the process of its next run, another 
 _COMING = 4  # on their way at a time: the launcher makes one after the other
 
 
+class State(Enum):
+    """The state of a seat, see above."""
+
+    COMING = "coming"
+    IDLE = "idle"
+    GIVEN = "given"
+    BUSY = "busy"
+    GONE = "gone"
+
+
 class Seat:
     """A reaper, with the process below it that becomes the next program.
 
     Args:
         control: our end of its socket.
-        changed: called when its run has ended, when it is ready for one, and when it could not be made or has gone.
+        changed: called with the state before when what the reaper says, or its end, has led to another one.
         confined: whether its runs are.
 
     Attributes:
         confined: the same.
-        gone: whether it has ended, and nothing of its run is left; or is let go.
+        state: whoever gives the seat away, or takes it back, sets it.
         error: why it could not be made; empty otherwise.
     """
 
-    def __init__(self, control: socket.socket, changed: "Callable[[Seat], None]", *, confined: bool) -> None:
+    def __init__(self, control: socket.socket, changed: "Callable[[Seat, State], None]", *, confined: bool) -> None:
         self.confined = confined
-        self.gone = False
+        self.state = State.COMING
         self.error = ""
         self._control = control
         self._changed = changed
@@ -56,49 +81,43 @@ class Seat:
         control.setblocking(False)
         asyncio.get_running_loop().add_reader(control, self._listen)
 
-    @property
-    def ready(self) -> bool:
-        """Whether it can take a run."""
-        return self._job is not None
-
-    @property
-    def busy(self) -> bool:
-        """Whether a run has it."""
-        return self._run is not None
-
     def begin(
         self, begin: Begin, plan: Plan, streams: list[int], notes: tuple[str, ...], ended: Callable[[Run], None]
-    ) -> Run:
-        """Begin a run on a seat that is ready; `Run.started` says whether the program runs.
+    ) -> Run | None:
+        """Begin a run on a seat that was given; `Run.started` says whether the program runs. None when it has gone.
 
         Raises:
-            OSError: the plan cannot be sent, for want of memory or descriptors; the seat is closed.
+            OSError: the plan cannot be sent, for want of memory or descriptors; the seat has gone.
         """
         job, self._job = self._job, None
-        assert job is not None
+        if job is None:
+            return None
+        self.state = State.BUSY
         run = self._run = Run(self._ready, notes, job, self._tell, ended)
-        # The reaper first: without one nothing may run.
-        self._tell(begin)
         try:
+            # The reaper first: without one nothing may run.
+            self._control.send(encode(begin), socket.MSG_NOSIGNAL)
             send_plan(job, plan, streams)
         except (BrokenPipeError, ConnectionResetError):
             run.unstarted()
         except OSError:
-            self.close()
-            self._changed(self)
+            self._close()
             raise
         return run
 
     def close(self) -> None:
         """Let the reaper go; it ends what it runs, and itself."""
-        if self.gone:
-            return
-        self.gone = True
+        if self.state is not State.GONE:
+            self._close()
+
+    def _close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
         if self._job is not None:
             self._job.close()
+            self._job = None
         self._end(Exit(None, None, "lost", 0, ()))
+        self._become(State.GONE)
 
     def _tell(self, message: Message) -> None:
         # A reaper that reads nothing for hundreds of messages is stopped: there is nobody to tell.
@@ -110,24 +129,33 @@ class Seat:
             packet, descriptors = receive(self._control)
         except BlockingIOError:
             return
-        except OSError:  # reset, or no room for a descriptor: it is of no use any more
+        except ConnectionResetError:
+            packet, descriptors = b"", []
+        except OSError as error:  # no room for a descriptor: it is of no use any more
+            self.error = f"no process can be made: {reason(error)}"
             packet, descriptors = b"", []
         message = decode(packet) if packet else None
         if isinstance(message, Ended):
             self._end(Exit(*message))
+            self._become(State.COMING)
         elif isinstance(message, Ready):
             self._ready = message
             self._job = socket.socket(fileno=descriptors[0])
             self._job.setblocking(False)
+            self._become(State.IDLE)
         else:
-            self.error = message.error if isinstance(message, Failed) else ""
-            self.close()
-        self._changed(self)
+            if isinstance(message, Failed):
+                self.error = message.error
+            self._close()
 
     def _end(self, how: Exit) -> None:
         run, self._run = self._run, None
         if run is not None:
             run.ended(how)
+
+    def _become(self, state: State) -> None:
+        before, self.state = self.state, state
+        self._changed(self, before)
 
 
 class Seats:
@@ -144,21 +172,23 @@ class Seats:
         asyncio.get_running_loop().add_reader(control, gone)
         self._closed = False
         self._seats: set[Seat] = set()
-        self._kinds = {confined: _Kind() for confined in (True, False)}
+        self._waiting: dict[bool, deque[asyncio.Future[Seat | None]]] = {True: deque(), False: deque()}
 
     def foresee(self, *, confined: bool) -> None:
-        """Ask for as many seats as are waited for, and for one to be idle."""
-        kind = self._kinds[confined]
-        wanted = len(kind.waiting) + (not kind.idle)
-        while len(kind.coming) < min(wanted, _COMING) and not self._closed:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            seat = Seat(ours, self._changed, confined=confined)
-            self._seats.add(seat)
-            kind.coming.add(seat)
-            # When the launcher has gone, so has the other side of the seat.
-            with theirs, suppress(BrokenPipeError, ConnectionResetError):
-                asked = CONFINED if confined else FREE
-                socket.send_fds(self._control, [asked], [theirs.fileno()], socket.MSG_NOSIGNAL)
+        """Ask for as many seats as are waited for, and for one to be idle.
+
+        When none can be asked for, and none is on its way, nobody waits any longer.
+        """
+        wanted = len(self._waiting[confined]) + (not self._in(State.IDLE, confined=confined))
+        coming = len(self._in(State.COMING, confined=confined))
+        while coming < min(wanted, _COMING) and not self._closed:
+            try:
+                self._ask(confined=confined)
+            except OSError as error:
+                while not coming and (waiter := self._next_waiter(confined=confined)):
+                    waiter.set_exception(SandboxError(f"no process can be made: {reason(error)}"))
+                return
+            coming += 1
 
     async def take(self, *, confined: bool) -> Seat | None:
         """A seat that is ready; None when what was asked for has gone, it may be with the launcher.
@@ -168,19 +198,19 @@ class Seats:
         """
         if self._closed:
             return None
-        kind = self._kinds[confined]
-        if kind.idle:
-            seat = kind.idle.pop()
+        if idle := self._in(State.IDLE, confined=confined):
+            seat = idle[0]
+            seat.state = State.GIVEN
             self.foresee(confined=confined)
             return seat
         waiter: asyncio.Future[Seat | None] = asyncio.get_running_loop().create_future()
-        kind.waiting.append(waiter)
+        self._waiting[confined].append(waiter)
         self.foresee(confined=confined)
         try:
             return await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled() and not waiter.exception() and (given := waiter.result()):
-                self._changed(given)
+                self._give(given)
             raise
 
     def close(self) -> None:
@@ -188,57 +218,63 @@ class Seats:
         self._closed = True
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
-        for kind in self._kinds.values():
-            while waiter := kind.next_waiter():
+        for confined in self._waiting:
+            while waiter := self._next_waiter(confined=confined):
                 waiter.set_result(None)
         for seat in tuple(self._seats):
-            if not seat.busy:
-                self._drop(seat)
+            if seat.state is not State.BUSY:
+                seat.close()
 
-    def _changed(self, seat: Seat) -> None:
-        """Give a seat that is ready to whoever waits for one, or keep it idle; drop one that has gone."""
-        kind = self._kinds[seat.confined]
-        expected = seat in kind.coming
-        kind.coming.discard(seat)
-        if seat.gone:
-            self._drop(seat)
+    def _ask(self, *, confined: bool) -> None:
+        """Ask the launcher for a seat. Raises OSError when this process has no room for it."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                asked = CONFINED if confined else FREE
+                socket.send_fds(self._control, [asked], [theirs.fileno()], socket.MSG_NOSIGNAL)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # when the launcher has gone, so has the other side of the seat
+            except OSError:
+                ours.close()
+                raise
+        self._seats.add(Seat(ours, self._changed, confined=confined))
+
+    def _changed(self, seat: Seat, before: State) -> None:
+        """Go on with a seat in another state, or without it."""
+        if seat.state is State.IDLE:
+            self._give(seat)
+        elif seat.state is State.GONE:
+            self._seats.discard(seat)
             # Nobody comes in its place; who waits may ask again.
-            if expected and (waiter := kind.next_waiter()):
+            if before is State.COMING and (waiter := self._next_waiter(confined=seat.confined)):
                 if seat.error:
                     waiter.set_exception(SandboxError(seat.error))
                 else:
                     waiter.set_result(None)
-        elif not seat.ready and not self._closed:
-            kind.coming.add(seat)
-        elif seat.ready and (waiter := kind.next_waiter()):
-            waiter.set_result(seat)
-        elif len(kind.idle) < _IDLE and not self._closed:
-            kind.idle.append(seat)
-        else:
-            self._drop(seat)
-        if kind.waiting:
+        elif self._closed:
+            seat.close()
+        if self._waiting[seat.confined]:
             self.foresee(confined=seat.confined)
 
-    def _drop(self, seat: Seat) -> None:
-        seat.close()
-        self._seats.discard(seat)
-        kind = self._kinds[seat.confined]
-        if seat in kind.idle:
-            kind.idle.remove(seat)
+    def _give(self, seat: Seat) -> None:
+        """Give a seat with a process to whoever waits for one, or keep it idle; let it go when there are enough."""
+        if seat.state is State.GONE:
+            return
+        seat.state = State.IDLE
+        if waiter := self._next_waiter(confined=seat.confined):
+            seat.state = State.GIVEN
+            waiter.set_result(seat)
+        elif self._closed or len(self._in(State.IDLE, confined=seat.confined)) > _IDLE:
+            seat.close()
 
+    def _in(self, state: State, *, confined: bool) -> list[Seat]:
+        return [seat for seat in self._seats if seat.state is state and seat.confined is confined]
 
-class _Kind:
-    """The seats of confined runs, or of others: who waits for one, what will be ready soon, and what is."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[asyncio.Future[Seat | None]] = deque()
-        self.coming: set[Seat] = set()
-        self.idle: list[Seat] = []
-
-    def next_waiter(self) -> "asyncio.Future[Seat | None] | None":
+    def _next_waiter(self, *, confined: bool) -> "asyncio.Future[Seat | None] | None":
         """The first that still waits, not any longer."""
-        while self.waiting:
-            waiter = self.waiting.popleft()
+        waiting = self._waiting[confined]
+        while waiting:
+            waiter = waiting.popleft()
             if not waiter.done():  # else it was cancelled
                 return waiter
         return None

@@ -15,7 +15,7 @@ from time import monotonic, time
 from ninep.errors import NinepError
 from ollie.sandbox.launcher import Exit
 from ollie.sandbox.launcher import Run as Process
-from ollie.sandbox.processes import descendants
+from ollie.sandbox.processes import ancestors
 from ollie.toolsrv.output import Output
 
 
@@ -213,10 +213,10 @@ class Runs:
 
     def owner(self, pid: int) -> Run | None:
         """The run that a process of this host belongs to; None for one of nobody, and for one that has ended."""
-        for run in self:
-            if run.process is not None and pid in descendants(run.process.reaper_pid):
-                return run
-        return None
+        reapers = {run.process.reaper_pid: run for run in self if run.process is not None}
+        # From the top: below a reaper any id may be one that a reaper had which was killed, and nobody has noticed yet.
+        above = reversed(ancestors(pid)[1:])
+        return next((reapers[each] for each in above if each in reapers), None)
 
     def work(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run `coroutine` to its end, whatever becomes of who asked for it."""

@@ -4,7 +4,7 @@ Each function tries one thing. What it raises is printed as the name of its errn
 `reached` with what it returned. Only the standard library, and system calls by number through libc.
 """
 # An attempt is as close to the system call as can be, and answers by print.
-# ruff: noqa: PTH101, PTH102, PTH104, PTH108, PTH208, PTH211, PLW1510, T201
+# ruff: noqa: PTH101, PTH102, PTH104, PTH108, PTH208, PTH115, PTH211, PLW1510, T201
 
 import ctypes
 import errno
@@ -18,6 +18,7 @@ import stat
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 X86 = platform.machine() == "x86_64"
@@ -223,6 +224,51 @@ def environment_of_parent(_: Here) -> object:
 
 def memory_of_server(here: Here) -> object:
     return os.open(f"/proc/{here.server}/mem", os.O_RDONLY)
+
+
+def memory_of_reaper(_: Here) -> object:
+    return os.open(f"/proc/{os.getppid()}/mem", os.O_RDWR)
+
+
+def descriptor_of_reaper(_: Here) -> object:
+    return os.readlink(f"/proc/{os.getppid()}/fd/4")
+
+
+def take_descriptor_of_reaper(_: Here) -> object:
+    call("pidfd_getfd", os.pidfd_open(os.getppid()), 4, 0)
+
+
+def limit_reaper(_: Here) -> object:
+    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))
+
+
+def reach_any_process(_: Here) -> object:
+    """Signal, or open memory or descriptors of, whatever is to be seen: the launcher, reapers, what stands by."""
+    others = [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+    reached = [pid for pid in others for reach in (_signal, _open_memory, _follow_descriptor) if _reaches(reach, pid)]
+    if not reached and len(others) > 3:
+        raise PermissionError(errno.EPERM, "nothing")
+    return reached
+
+
+def _reaches(reach: Callable[[int], object], pid: int) -> bool:
+    try:
+        reach(pid)
+    except PermissionError:
+        return False
+    return True
+
+
+def _signal(pid: int) -> None:
+    os.kill(pid, 0)
+
+
+def _open_memory(pid: int) -> None:
+    os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+
+
+def _follow_descriptor(pid: int) -> None:
+    os.readlink(f"/proc/{pid}/fd/0")
 
 
 def memory_map_of_server(here: Here) -> object:
@@ -468,7 +514,56 @@ def state(_: Here) -> object:
         "core": resource.getrlimit(resource.RLIMIT_CORE),
         "signals": [status[name] for name in ("SigBlk", "SigIgn")],
         "session": os.getsid(0) == os.getpid(),
+        "group": os.getpgid(0) == os.getpid(),
+        "ids": [status["Uid"], status["Gid"], status["Groups"]],
+        "mask": status.get("Umask"),
+        "limits": [resource.getrlimit(number) for number in range(16)],
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "scheduler": [os.sched_getscheduler(0), sorted(os.sched_getaffinity(0))],
+        "oom": Path("/proc/self/oom_score_adj").read_text(),
+        "personality": LIBC.personality(0xFFFFFFFF),
+        "dumpable": LIBC.prctl(3, 0, 0, 0, 0),
+        "subreaper": _subreaper(),
+        "parent dies": _parent_death_signal(),
+        "directory": str(Path.cwd()),
+        "others": len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()),
     }
+
+
+def spoil(_: Here) -> object:
+    """Change all that a program may change of itself, and leave processes behind that do the same."""
+    first = os.getpid()
+    for _each in range(2):
+        if os.fork() == 0:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.umask(0o777)
+        os.nice(5)
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        for number in (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
+            resource.setrlimit(number, (60, 60))
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        LIBC.personality(0x0040000)
+        LIBC.prctl(4, 0, 0, 0, 0)
+        LIBC.prctl(36, 1, 0, 0, 0)
+        LIBC.prctl(1, signal.SIGUSR1, 0, 0, 0)
+        os.chdir("/")
+    while os.getpid() != first:
+        signal.pause()
+    return "changed"
+
+
+def _subreaper() -> int:
+    value = ctypes.c_int()
+    LIBC.prctl(37, ctypes.byref(value), 0, 0, 0)
+    return value.value
+
+
+def _parent_death_signal() -> int:
+    value = ctypes.c_int()
+    LIBC.prctl(2, ctypes.byref(value), 0, 0, 0)
+    return value.value
 
 
 def _is_open(number: int) -> bool:

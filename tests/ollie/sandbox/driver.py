@@ -4,10 +4,12 @@ import asyncio
 import json
 import sys
 import traceback
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import deaths
 import scenarios
 
 
@@ -17,11 +19,15 @@ def main() -> None:
         for line in sys.stdin:
             request = json.loads(line)
             try:
-                answer = runner.run(getattr(scenarios, request["scenario"])(**request["arguments"]))
+                answer = runner.run(_scenario(request["scenario"])(**request["arguments"]))
             except BaseException:  # noqa: BLE001  it goes to the test as it is
                 answer = {"failure": traceback.format_exc()}
             print(json.dumps(answer), flush=True)  # noqa: T201  the answer
         runner.run(scenarios.close())
+
+
+def _scenario(name: str) -> Callable[..., Coroutine[None, None, dict[str, object]]]:
+    return getattr(scenarios if hasattr(scenarios, name) else deaths, name)
 
 
 main()

@@ -20,6 +20,7 @@ from ollie.sandbox.launcher import Launcher, Run, SandboxError, Spec
 from ollie.sandbox.probe import Probe
 from ollie.sandbox.processes import children, descendants
 from ollie.sandbox.scope import Scope, ScopeError
+from ollie.sandbox.seats import State
 
 _launchers = []
 _sites = []
@@ -414,7 +415,7 @@ async def _descriptors() -> int:
 async def _idle() -> int:
     """Wait until every reaper of the shared launcher is idle; how many these are."""
     seats = (await launcher())._seats._seats
-    while any(not seat.ready for seat in seats):  # noqa: ASYNC110  it is told to nobody
+    while any(seat.state is not State.IDLE for seat in seats):  # noqa: ASYNC110  it is told to nobody
         await asyncio.sleep(0)
     return len(seats)
 

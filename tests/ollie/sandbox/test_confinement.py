@@ -99,7 +99,12 @@ PROCESSES = {
     "memory_map_of_server": "EACCES",
     "descriptor_of_server": "EACCES",
     "ptrace_server": "EPERM",
+    "memory_of_reaper": "EACCES",
+    "descriptor_of_reaper": "EACCES",
     "ptrace_reaper": "EPERM",
+    "take_descriptor_of_reaper": "EPERM",
+    "limit_reaper": "EPERM",
+    "reach_any_process": "EPERM",
     "read_memory_of_server": "EPERM",
     "take_descriptor_of_server": "EPERM",
     "compare_with_server": "EPERM",
@@ -222,6 +227,30 @@ def test_nothing_of_the_server_is_left(inside: Inside, targets: Path) -> None:
     assert found["session"]
 
 
+@needs_signals
+@pytest.mark.parametrize("policy", [WITH_PROC, None], ids=["confined", "no sandbox"])
+def test_nothing_of_the_run_before_is_left(inside: Inside, targets: Path, policy: object) -> None:
+    """A program of a reaper that had another run is what one of a new reaper is, whatever the other did."""
+    shutil.copy(ATTEMPTS, targets / "cwd" / "attempts.py")
+    found = inside("used_again", place=str(targets), policy=policy)
+    assert found["before"]
+    assert all(state == found["before"][0] for state in (*found["before"], *found["after"]))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make programs of another user")
+def test_set_id_programs(inside: Inside, targets: Path) -> None:
+    """They gain nothing: the same program runs as its owner without a sandbox."""
+    program = targets / "outside" / "whoami"
+    shutil.copy("/usr/bin/id", program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o6755)
+    policy = {**BATTERY, "filesystem": {**BATTERY["filesystem"], "rox": [*BATTERY["filesystem"]["rox"], str(program)]}}
+    for confined, ids in ((policy, "0\n0\n"), (None, "65534\n65534\n")):
+        script = f"{program} -u; {program} -g"
+        result = inside("run", place=str(targets), argv=["/bin/sh", "-c", script], policy=confined)
+        assert result["output"] == ids
+
+
 # What an unrestricted program can do, so that each of these tries is known to be a real one. The others need privileges
 # or devices that a machine may lack, or would do harm.
 HARMLESS = [
@@ -239,6 +268,10 @@ HARMLESS = [
     "environment_of_server",
     "memory_map_of_server",
     "descriptor_of_server",
+    "memory_of_reaper",
+    "descriptor_of_reaper",
+    "take_descriptor_of_reaper",
+    "reach_any_process",
     "signal_server",
     "signal_by_descriptor",
     "tcp_bind",

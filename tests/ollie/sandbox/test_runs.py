@@ -1,10 +1,17 @@
 """Runs from their start to their end, with real processes."""
 
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ollie.sandbox.requests import RESTRICTED, Ready
+from ollie.sandbox.runs import Exit, Run
 
 Inside = Callable[..., dict[str, Any]]
 
@@ -94,6 +101,79 @@ def test_what_stands_by_is_killed(inside: Inside, place: Path, what: str) -> Non
     """A run that meets dead processes gets other ones."""
     result = inside("idle_killed", place=str(place), what=what)
     assert result == {"output": "again\n", "status": 0, "reason": "exited"}
+
+
+@pytest.mark.parametrize("what", ["process", "reaper", "launcher", "both"])
+def test_what_has_a_plan_is_killed(inside: Inside, place: Path, what: str) -> None:
+    """A start whose process dies before it could run anything is repeated, and happens once."""
+    result = inside("killed_with_a_plan", place=str(place), what=what)
+    assert result == {"ran": "ran\n", "status": 0, "another": True, "alive": False}
+
+
+def _run() -> tuple[Run, socket.socket]:
+    """A run, and its process's end of the socket between them."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    return Run(Ready(0, 0, ()), (), ours, lambda _: None, lambda _: None), theirs
+
+
+LOST = Exit(None, None, "lost", 0, ())
+
+
+async def test_a_start_is_repeated_only_if_nothing_can_run_any_more() -> None:
+    """A process that has not said that it is restricted when its run is over cannot say it, and so runs nothing."""
+    run, process = _run()
+    run.ended(LOST)
+    assert await run.started() is None
+    with pytest.raises(BrokenPipeError):
+        os.write(process.fileno(), RESTRICTED)
+    process.close()
+
+
+async def test_a_start_that_may_have_happened_is_not_repeated() -> None:
+    """Once it has said that, it may run, and the run counts as begun whatever became of it."""
+    run, process = _run()
+    os.write(process.fileno(), RESTRICTED)
+    run.ended(LOST)
+    assert await run.started() == ""
+    assert (await run.wait()).reason == "lost"
+    process.close()
+
+
+ORPHAN = """
+import os, socket, sys
+from ollie.sandbox import child
+from ollie.sandbox.requests import Plan, send_plan
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+job = os.dup2(theirs.fileno(), 10)
+send_plan(ours, Plan(("/bin/echo", "ran"), "", {}, "/", (), None, False, None, b""), [0, 1, 2])
+if (pid := os.fork()) == 0:
+    child.stand_by(socket.socket(fileno=job), os.getppid() if sys.argv[1] == "parent" else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(("parent", "output"), [("parent", "ran\n0\n"), ("another", "126\n")])
+def test_a_process_without_its_reaper_runs_nothing(parent: str, output: str) -> None:
+    """Its reaper was gone before it could ask to be killed with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHAN, parent], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == output
+
+
+def test_what_stands_by_holds_its_job_alone(inside: Inside, place: Path) -> None:
+    """Neither the reaper's socket nor another descriptor is in a process that will become a program."""
+    result = inside("standing_by", place=str(place))
+    assert result["reapers"] >= 1
+    assert result["held"] == [["socket"]] * result["reapers"]
+
+
+def test_out_of_descriptors(inside: Inside, place: Path) -> None:
+    """Starts fail with a reason, none hangs, and nothing stays open; afterwards all goes well again."""
+    result = inside("out_of_descriptors", place=str(place))
+    assert result.pop("said")
+    assert result == {"ran": True, "afterwards": 12, "left": 0}
 
 
 @pytest.mark.parametrize("policy", ["strict", None])

@@ -1,0 +1,129 @@
+"""More of what the tests do in their PID namespace: what dies at a bad moment, what runs out, what is used again."""
+# ruff: noqa: PTH115, PTH208 - as in scenarios.py
+
+import asyncio
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+
+from scenarios import PYTHON, Started, alive, environment, policy_in
+
+from ollie.sandbox.launcher import Launcher, SandboxError, Spec
+from ollie.sandbox.processes import children
+from ollie.sandbox.seats import State
+
+
+async def _at_rest(own: Launcher) -> list[int]:
+    """Wait until every reaper of a launcher is idle; their processes."""
+    await own.start()
+    seats = own._seats._seats
+    while any(seat.state is not State.IDLE for seat in seats):  # noqa: ASYNC110  it is told to nobody
+        await asyncio.sleep(0)
+    return children(own.pid)
+
+
+async def killed_with_a_plan(place: str, what: str) -> dict[str, object]:
+    """What stands by is stopped, gets its plan, and is killed before it reads that."""
+    own = Launcher()
+    reapers = await _at_rest(own)
+    standing = [pid for reaper in reapers for pid in children(reaper)]
+    for pid in standing:
+        os.kill(pid, signal.SIGSTOP)
+    argv = ["/bin/sh", "-c", "echo ran >>ran"]
+    starting = asyncio.create_task(Started.of(place, argv, "strict", own))
+    while not own._runs:  # noqa: ASYNC110  it is told to nobody
+        await asyncio.sleep(0)
+    (run,) = own._runs
+    for pid in set(standing) - {run.pid}:
+        os.kill(pid, signal.SIGCONT)
+    victims = {"process": [run.pid], "reaper": [run.reaper_pid], "launcher": [own.pid]}
+    victims["both"] = [own.pid, run.reaper_pid]
+    first = run.pid
+    for pid in victims[what]:
+        os.kill(pid, signal.SIGKILL)
+    started = await starting
+    result = await started.run.wait()
+    started.close()
+    await own.close()
+    return {
+        "ran": (Path(place) / "cwd" / "ran").read_text(),
+        "status": result.status,
+        "another": started.run.pid != first,
+        "alive": alive(first),
+    }
+
+
+async def standing_by(place: str) -> dict[str, object]:
+    """The descriptors of the processes that stand by, beside those that a program gets."""
+    own = Launcher()
+    reapers = await _at_rest(own)
+    found = [
+        [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd") if int(number) > 3]
+        for reaper in reapers
+        for pid in children(reaper)
+    ]
+    await own.close()
+    return {"reapers": len(found), "held": [[name.partition(":")[0] for name in names] for names in found]}
+
+
+async def used_again(place: str, policy: dict | str | None) -> dict[str, object]:
+    """The state of programs of reapers whose last program has changed all that it could of its own."""
+    own = Launcher()
+    spoiled: set[int] = set()
+    states: dict[bool, list[object]] = {False: [], True: []}
+    turn = 0
+    while not states[True] or turn < 6:
+        what = "spoil" if turn % 4 in {1, 2} else "state"
+        argv = [PYTHON, "attempts.py", what, place, str(os.getpid())]
+        started = await Started.of(place, argv, policy, own, grace_s=0)
+        reaper = started.run.reaper_pid
+        started.hang_up()
+        output = (await started.rest()).decode()
+        await started.run.wait()
+        started.close()
+        if what == "spoil":
+            assert '"reached"' in output, output
+            spoiled.add(reaper)
+        else:
+            states[reaper in spoiled].append(json.loads(output)["reached"])
+        turn += 1
+    await own.close()
+    return {"before": states[False], "after": states[True]}
+
+
+async def out_of_descriptors(place: str) -> dict[str, object]:
+    """Starts at once in a server that has next to no descriptors left; then it has some again."""
+    own = Launcher()
+    await _at_rest(own)
+    spec = Spec(("/bin/true",), env=environment(place), cwd=f"{place}/cwd", policy=policy_in(place, "strict"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said: set[str] = set()
+    ran = 0
+    before = 0
+    for room in (0, 1, 2, 3, 4, 6, 9, 13, 20, 0):
+        await _at_rest(own)
+        before = before or len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats)
+        highest = max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + room, hard))
+        try:
+            outcomes = await asyncio.gather(*(_start(own, spec) for _ in range(12)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        said.update(filter(None, outcomes))
+        ran += outcomes.count("")
+    outcomes = await asyncio.gather(*(_start(own, spec) for _ in range(12)))
+    await _at_rest(own)
+    after = len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats)
+    await own.close()
+    return {"said": sorted(said), "ran": ran > 0, "afterwards": outcomes.count(""), "left": after - before}
+
+
+async def _start(own: Launcher, spec: Spec) -> str:
+    """What a start fails with; empty when it runs to its end."""
+    try:
+        await (await own.spawn(spec)).wait()
+    except (SandboxError, OSError) as error:
+        return str(error)
+    return ""

@@ -63,6 +63,8 @@ class Ollie:
         self.approvals = Approvals(self.tool_servers, services.asked)
         self._lock = lock
         self._waiting: list[Session] = []
+        self._owing: list[str] = []
+        self._collecting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -149,6 +151,8 @@ class Ollie:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
+        if self._owing:
+            self._collecting = asyncio.get_running_loop().create_task(self._collect())
 
     async def _close(self) -> None:
         self.stopping.set()
@@ -158,6 +162,9 @@ class Ollie:
             await self.store.close()
         except StoreError as error:
             _log.critical("the last changes are lost: %s", error)
+        if self._collecting is not None:
+            self._collecting.cancel()
+            await asyncio.wait({self._collecting})
         finally:
             self._lock.release()
 
@@ -190,6 +197,18 @@ class Ollie:
     async def tools(self) -> list[ToolInfo | Broken]:
         """The tools of this host, sorted by name."""
         return list((await asyncio.to_thread(self.services.catalog.tools)).values())
+        self._owing = await asyncio.to_thread(places.owing, settings, self.sessions.ids())
+
+    async def _collect(self) -> None:
+        """Have agents told of what ended while there was no server, a session at a time: each takes a tool server."""
+        for session_id in self._owing:
+            try:
+                session = await self.sessions.find(session_id, by=None)
+            except StoreError as error:
+                _log.error("session %s: %s", session_id, error)
+                continue
+            if session is not None:
+                await asyncio.wait({session.toolsrv.connection.collect()}, timeout=self.config.toolsrv_start_s)
 
     def generate(self, data: bytes, *, by: Agent | None) -> AsyncGenerator[bytes, None]:
         """Ask a model once, outside of any agent; see `generate.py`."""

@@ -251,7 +251,7 @@ class Agent(Entity[AgentRow]):
         self.chat_raw.settle()
         self.session.forget_agent(self)
         await self.runner.close()
-        self.session.toolsrv.forget(self.id)
+        await self.session.toolsrv.forget(self.id)
         await self._store.stored(self._store.drop_agent(self.id))
 
     # Waiting for it.

@@ -45,7 +45,9 @@ class Session(Entity[SessionRow]):
         self._store = services.store
         self._scratch = Scratch(services.scratch, row.id)
         news = News(self.tell, services.asked.add)
-        self.toolsrv = ToolServer(row.id, self.directory, services.toolsrv, self._completed, news)
+        self.toolsrv = ToolServer(
+            row.id, self.directory, services.toolsrv, ended=self._completed, news=news, exists=self._has
+        )
         self._agents: dict[str, Agent] = {}
         self._names: dict[str, Agent] = {}
         for agent in agents:
@@ -210,6 +212,9 @@ class Session(Entity[SessionRow]):
         await asyncio.to_thread(self.toolsrv.life.forget_state)
         await asyncio.to_thread(self._scratch.remove)
         await self._store.stored(self._store.drop_session(self.id))
+
+    def _has(self, agent: str) -> bool:
+        return agent in self._agents
 
     async def _completed(self, ended: Ended) -> None:
         """Something that an agent ran in the background has ended."""

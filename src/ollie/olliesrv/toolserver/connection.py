@@ -6,6 +6,7 @@ or something of it in the background, whose end the agent is to be told.
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any
@@ -19,6 +20,8 @@ from ollie.olliesrv.toolserver.news import News
 from ollie.protocol.words import reason
 
 _log = logging.getLogger(__name__)
+_FIRST_S = 0.1
+_LONGEST_S = 30.0
 
 
 class Connection:
@@ -27,6 +30,7 @@ class Connection:
     Args:
         life: its process.
         started: given the connection to one that has just started, before anything else uses it.
+        found: the same for one that runs already, which an earlier server of ours may have started.
         ended: given each background run that has ended; when it returns, its agent has been told for good.
         news: given everything that happens there.
         cancel_s: how long the end of connections is waited for.
@@ -35,13 +39,16 @@ class Connection:
     def __init__(
         self,
         life: Life,
+        *,
         started: Callable[[Client], Awaitable[None]],
+        found: Callable[[Client], Awaitable[None]],
         ended: Callable[[Ended], Awaitable[None]],
         news: News,
         cancel_s: float,
     ) -> None:
         self._life = life
         self._started = started
+        self._found = found
         self._ended = ended
         self._news = news
         self._cancel_s = cancel_s
@@ -49,6 +56,9 @@ class Connection:
         self._follower: Follower | None = None
         self._opening: asyncio.Task[Client] | None = None
         self._users = 0
+        self._losses = 0
+        self._collecting: asyncio.Task[None] | None = None
+        self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
 
     def hold(self) -> None:
@@ -70,14 +80,14 @@ class Connection:
             self.release()
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Client]:
-        """The connection, for one purpose, to a tool server that runs and is followed; none is started.
+    async def running(self, *, start: bool = False) -> AsyncIterator[Client]:
+        """The connection, for one purpose, to a tool server that runs and is followed; none is started unless told.
 
         Raises:
             RefusedError: none runs.
         """
         with self.held():
-            yield await self.followed(start=False)
+            yield await self.followed(start=start)
 
     async def client(self, *, start: bool = True) -> Client:
         """The connection; made when there is none.
@@ -88,6 +98,8 @@ class Connection:
         Raises:
             RefusedError: no tool server can be started, or none runs and none is to be.
         """
+        if self._closed:
+            raise RefusedError(NO_TOOL_SERVER)
         if self._client is not None and not self._client.calls.lost:
             return self._client
         if self._opening is None:
@@ -114,6 +126,42 @@ class Connection:
         except NinepError as error:
             _log.info("no tool server is followed: %s", error)
 
+    def collect(self) -> asyncio.Task[None]:
+        """Have every agent told for good of the background runs that the tool server has kept something of.
+
+        For that one is started when none runs, as often as it takes; where nothing is kept none is.
+        """
+        self._losses += 1
+        if self._collecting is None:
+            self._collecting = asyncio.get_running_loop().create_task(self._collect())
+            self._collecting.add_done_callback(self._collected)
+        return self._collecting
+
+    def lost(self) -> None:
+        """The tool server has ended: see to it that agents are told of what ended with it."""
+        if not self._closed and self._life.owes():
+            self.collect()
+
+    async def _collect(self) -> None:
+        for attempt in itertools.count():
+            losses = self._losses
+            try:
+                if not await asyncio.to_thread(self._life.owes):
+                    return
+                async with self.running(start=True):
+                    pass
+            except (NinepError, OSError) as error:
+                _log.warning("agents are not told yet of what ended with a tool server: %s", error)
+            else:
+                if losses == self._losses:
+                    return
+            await asyncio.sleep(min(_FIRST_S * 2**attempt, _LONGEST_S))
+
+    def _collected(self, task: asyncio.Task[None]) -> None:
+        self._collecting = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("agents are not told of what ended with a tool server", exc_info=error)
+
     async def end(self) -> None:
         """End the tool server with everything it runs."""
         self._disconnect()
@@ -121,9 +169,12 @@ class Connection:
 
     async def close(self) -> None:
         """As `end`; it is over for good."""
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.wait({self._opening})
+        self._closed = True
+        work = {task for task in (self._opening, self._collecting) if task is not None}
+        for task in work:
+            task.cancel()
+        if work:
+            await asyncio.wait(work)
         await self.end()
         if self._closing:
             await asyncio.wait(self._closing, timeout=self._cancel_s)
@@ -132,9 +183,12 @@ class Connection:
         found = self._life.look()
         if found is not None:
             try:
-                return await self._life.connect()
+                client = await self._life.connect()
             except (NinepError, OSError) as error:
                 _log.warning("ending the tool server %d: it does not take us: %s", found.pid, error)
+            else:
+                await self._found(client)
+                return client
             await self.end()
         if not start:
             raise RefusedError(NO_TOOL_SERVER)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ninep.client import Client, File
-from ninep.errors import NinepError
+from ninep.errors import ConnectionLostError, NinepError
 from ollie.olliesrv.toolserver.news import Happening, News
 
 _log = logging.getLogger(__name__)
@@ -134,6 +134,8 @@ class Follower:
         match event.event, event.state:
             case "now", _:
                 self._synced.set()
+            case "done", "dropped":
+                self._untold.discard(event.pid)
             case "done", _:
                 self._untold |= {event.pid} - self._told
             case "proc", "exited":
@@ -153,10 +155,18 @@ class Follower:
             while line := await _line(file):
                 ended = msgspec.json.decode(line, type=Ended)
                 await self._take(ended)
-                await self._client.write("proc/done", str(ended.pid).encode())
+                await self._acknowledge(ended.pid)
                 self._told.add(ended.pid)
                 self._untold.discard(ended.pid)
                 self._changed()
+
+    async def _acknowledge(self, pid: int) -> None:
+        try:
+            await self._client.write("proc/done", str(pid).encode())
+        except ConnectionLostError:
+            raise
+        except NinepError as error:  # it was dropped meanwhile: its agent is gone
+            _log.info("a message needs no acknowledgement: %s", error)
 
 
 async def _line(file: File) -> bytes:

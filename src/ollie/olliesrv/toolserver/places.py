@@ -74,6 +74,18 @@ def forget_state(socket: str) -> None:
 def forget_others(settings: Settings, sessions: Iterable[str]) -> None:
     """Remove the secrets of all sessions but these, by id, and what their tool servers have kept."""
     ids = list(sessions)
+def owing(settings: Settings, sessions: Iterable[str]) -> list[str]:
+    """Which of these sessions, by id, have a tool server that has kept something of runs in the background."""
+    ours = _state(f"{settings.sockets}/toolsrv.")
+    found = {state for path in Path(ours).parent.glob("*.done") if _owes(state := str(path).removesuffix(".done"))}
+    return [session for session in sessions if _state(socket_path(settings.sockets, session)) in found] if found else []
+
+
+def owes(socket: str) -> bool:
+    """Whether the tool server at a socket has kept something of runs in the background: they run, or were not told."""
+    return _owes(_state(socket))
+
+
     kept = {secret_path(settings, session) for session in ids}
     for path in Path(settings.secrets).glob("*.secret"):
         if str(path) not in kept:
@@ -95,3 +107,10 @@ def _forget(state: str) -> None:
     for suffix in (".pid", ".revision"):
         Path(state + suffix).unlink(missing_ok=True)
     shutil.rmtree(f"{state}.done", ignore_errors=True)
+def _owes(state: str) -> bool:
+    try:
+        return any(path.name.isdigit() for path in Path(f"{state}.done").iterdir())
+    except OSError:  # it keeps nothing
+        return False
+
+

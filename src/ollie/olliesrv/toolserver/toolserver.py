@@ -4,6 +4,7 @@ What an agent has loaded is known here, and is loaded again into a tool server t
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -57,6 +58,7 @@ class ToolServer:
         settings: how it is run.
         ended: given each background run that has ended; when it returns, its agent has been told for good.
         news: told of runs and requests that begin and end.
+        exists: whether there is an agent of an id.
 
     Attributes:
         life: its process.
@@ -68,11 +70,23 @@ class ToolServer:
         session: str,
         cwd: Callable[[], str],
         settings: Settings,
+        *,
         ended: Callable[[Ended], Awaitable[None]],
         news: News,
+        exists: Callable[[str], bool],
     ) -> None:
-        self.life = Life(session, cwd, settings, news.over)
-        self.connection = Connection(self.life, self._load_all, ended, news, settings.cancel_s)
+        self.life = Life(session, cwd, settings, self._over)
+        self.connection = Connection(
+            self.life,
+            started=self._load_all,
+            found=self._end_strays,
+            ended=ended,
+            news=news,
+            cancel_s=settings.cancel_s,
+        )
+        self._news = news
+        self._exists = exists
+        self._known: Process | None = None
         self._session = session
         self._cancel_s = settings.cancel_s
         self._wanted: dict[str, tuple[str, ...]] = {}
@@ -124,10 +138,23 @@ class ToolServer:
         except NinepError as error:
             _log.info("no tool server was told to read its tools again: %s", error)
 
-    def forget(self, agent: str) -> None:
-        """An agent is gone."""
+    async def forget(self, agent: str) -> None:
+        """An agent is gone: end what it has left. When this returns nothing of it is alive.
+
+        A tool server that does not do so in time is ended itself, and everything it runs with it.
+        """
         self._wanted.pop(agent, None)
         self._loaded.pop(agent, None)
+        if self.process is None:
+            return
+        task = asyncio.get_running_loop().create_task(self._end(agent))
+        done, _ = await asyncio.wait({task}, timeout=self._cancel_s)
+        if done and task.exception() is None:
+            return
+        task.cancel()
+        _log.error("ending the tool server of session %s: it does not end what an agent ran", self._session)
+        await self.connection.end()
+        await asyncio.wait({task})
 
     # Its runs.
 
@@ -159,6 +186,34 @@ class ToolServer:
         self.life.forget_secret()
 
     # How it is asked.
+
+    async def _end(self, agent: str) -> None:
+        async with self.visit() as client:
+            await client.write("ctl", f"end {agent}".encode())
+
+    async def _end_strays(self, client: Client) -> None:
+        """End what a tool server that was found runs for agents that are not there any more."""
+        if self.process is None or (self._known is not None and self._known.same(self.process)):
+            return
+        self._known = self.process
+        for agent in await self._agents(client):
+            if not self._exists(agent):
+                with contextlib.suppress(NinepError):  # it has ended, and all it ran
+                    await client.write("ctl", f"end {agent}".encode())
+
+    async def _agents(self, client: Client) -> set[str]:
+        """For whom something runs."""
+        agents = set()
+        with contextlib.suppress(NinepError):
+            for line in (await client.read("proc/list")).decode().splitlines():
+                with contextlib.suppress(NinepError):  # a run may have gone meanwhile
+                    agents.add(payload.parse(await client.read(f"proc/{line.split()[0]}/stat"))["agent"])
+        return agents - {""}
+
+    def _over(self) -> None:
+        """It has ended."""
+        self._news.over()
+        self.connection.lost()
 
     async def _specs(self, agent: str, tools: Sequence[str], again: str) -> tuple[ToolSpec, ...]:
         async with self._fitting:
@@ -194,7 +249,7 @@ class ToolServer:
     async def _load_all(self, client: Client) -> None:
         """Load what every agent is to have into a tool server that has just started."""
         self._loaded.clear()
-        for agent, tools in self._wanted.items():
+        for agent, tools in list(self._wanted.items()):
             await self._tell(client, "load", agent, tools)
 
     async def _tell(self, client: Client, word: str, agent: str, tools: Sequence[str]) -> None:

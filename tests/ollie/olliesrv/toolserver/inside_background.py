@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from served import values
 
 from ollie.olliesrv.events import EventWatch
+from ollie.olliesrv.process.procfs import process
 from ollie.olliesrv.sessions import requests, subagents
 from ollie.olliesrv.sessions.agent import Agent
 
@@ -250,3 +254,152 @@ async def test_a_killed_session_leaves_nothing_of_its_tool_server(serve: Callabl
     left = kept(place)
     assert len(left) == 3
     assert all(other.id[-12:] in name for name in left)
+
+
+SLEEP = NOTHING.format("echo $$ > pid.new; mv pid.new pid; exec sleep 1000").encode()
+
+
+async def sleeping(place: Path) -> int:
+    """The process of a run in the background."""
+    await appears(place / "work/pid")
+    return int((place / "work/pid").read_text())
+
+
+async def lose(agent: Agent) -> None:
+    """Kill the tool server; the loop has heard of it when this returns."""
+    toolsrv = agent.session.toolsrv
+    before = toolsrv.process
+    assert before is not None
+    os.kill(before.pid, signal.SIGKILL)
+    while toolsrv.process is before:  # noqa: ASYNC110  as below
+        await asyncio.sleep(0)  # a few steps of the loop, which is told of its end
+
+
+async def test_a_killed_agent_leaves_nothing_in_the_background(serve: Callable[..., Any], place: Path) -> None:
+    """When that is answered it is gone, and the tool server is not held for it any more."""
+    agent = await make(serve, place)
+    await agent.prompt(SLEEP, by=None)
+    pid = await sleeping(place)
+    await chat(agent, "it said: ")
+    await agent.kill(by=None)
+    assert process(pid) is None
+    await gone(agent)
+    assert agent.session.toolsrv.process is not None
+    assert not any(name.isdigit() for name in kept(place))
+
+
+async def test_an_agent_is_killed_although_its_tool_server_does_not_answer(
+    serve: Callable[..., Any], place: Path
+) -> None:
+    """That is ended then."""
+    agent = await make(serve, place, cancel_s=0.1)
+    await agent.prompt(SLEEP, by=None)
+    pid = await sleeping(place)
+    await chat(agent, "it said: ")
+    server = agent.session.toolsrv.process
+    os.kill(server.pid, signal.SIGSTOP)
+    await agent.kill(by=None)
+    assert agent.session.toolsrv.process != server
+    while process(pid) is not None:  # noqa: ASYNC110  the reaper ends it, and tells nobody
+        await asyncio.sleep(0.01)
+
+
+async def test_a_sub_agent_leaves_nothing_in_the_background(serve: Callable[..., Any], place: Path) -> None:
+    """When it has replied it is gone, and so is that."""
+    agent = await make(serve, place)
+    fields = {"prompt": SLEEP.decode().replace("exec", "true; exec"), "cwd": str(place / "work")}
+    async for reply in subagents.request(agent.session, fields, by=None):
+        assert b"runs in the background" in reply
+    pid = await sleeping(place)
+    assert process(pid) is None
+
+
+async def test_what_is_of_no_agent_is_ended_in_a_tool_server_that_is_found(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """A sub-agent does not outlive its server, and what it ran in the background does not outlive the next."""
+    agent = await make(serve, place)
+    session = agent.session
+    sub, stored = session.make_agent({"cwd": str(place / "work")}, by=None, temporary=True)
+    await session.stored(stored)
+    await sub.prompt(SLEEP, by=None)
+    pid = await sleeping(place)
+    await chat(sub, "it said: ")
+    await crash(session._store)
+    session.toolsrv.connection._disconnect()
+    later = await serve(SCRIPT, tools=("shell",))
+    again = await later.sessions.find("s", by=None)
+    assert [found.name for found in again.agents()] == ["a"]
+    async with again.toolsrv.connection.running():
+        assert process(pid) is None
+
+
+async def test_what_ended_with_a_tool_server_is_told_at_once(serve: Callable[..., Any], place: Path) -> None:
+    """To an idle agent, without anything else; once."""
+    agent = await make(serve, place)
+    await agent.prompt(SLEEP, by=None)
+    await sleeping(place)
+    await chat(agent, "it said: ")
+    await lose(agent)
+    said = await chat(agent, "told: ")
+    assert 'exit="137"' in said
+    assert "the tool server ended, and this run with it" in said
+    await gone(agent)
+    await agent.tools(by=None)
+    await gone(agent)
+    assert (await chat(agent, "told: ")).count("told: ") == 1
+
+
+async def test_a_paused_session_holds_what_ended_with_its_tool_server(serve: Callable[..., Any], place: Path) -> None:
+    """In the queue."""
+    agent = await make(serve, place)
+    await agent.prompt(SLEEP, by=None)
+    await sleeping(place)
+    await chat(agent, "it said: ")
+    await agent.session.pause(paused=True, by=None)
+    await lose(agent)
+    await agent.session.toolsrv.connection.collect()
+    await gone(agent)
+    assert agent.queued == 1
+    await agent.session.pause(paused=False, by=None)
+    assert (await chat(agent, "told: ")).count("told: ") == 1
+
+
+async def test_it_is_told_although_no_tool_server_can_be_started_at_first(
+    serve: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried until one can."""
+    agent = await make(serve, place)
+    await agent.prompt(SLEEP, by=None)
+    await sleeping(place)
+    await chat(agent, "it said: ")
+    monkeypatch.setenv("PYTHONHOME", "/nonexistent")
+    await lose(agent)
+    while "agents are not told yet" not in caplog.text:  # noqa: ASYNC110  the log wakes nobody
+        await asyncio.sleep(0.01)
+    monkeypatch.delenv("PYTHONHOME")
+    assert (await chat(agent, "told: ")).count("told: ") == 1
+
+
+async def test_what_ended_while_there_was_no_server_is_told_by_the_next(
+    serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
+) -> None:
+    """Both were killed; only the tool server whose agents are to be told is started."""
+    agent = await make(serve, place)
+    other = await agent.session._sessions.create(name="t", by=None)
+    second = await subagents.start(other, {"name": "b", "cwd": str(place / "work")}, by=None)
+    await second.tools(by=None)
+    await agent.prompt(SLEEP, by=None)
+    await sleeping(place)
+    await chat(agent, "it said: ")
+    await crash(agent.session._store)
+    for each in (agent, second):
+        each.session.toolsrv.connection._closed = True  # its server is gone
+        await lose(each)
+    later = await serve(SCRIPT, tools=("shell",))
+    again = (await later.sessions.find("s", by=None)).find_agent("a")
+    said = await chat(again, "told: ")
+    assert said.count("told: ") == 1
+    assert 'exit="137"' in said
+    await gone(again)
+    assert list(later.tool_servers()) == [again.session.toolsrv]

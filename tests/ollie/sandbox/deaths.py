@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from scenarios import PYTHON, Started, alive, environment, policy_in
@@ -68,16 +69,20 @@ async def standing_by(place: str) -> dict[str, object]:
     return {"reapers": len(found), "held": [[name.partition(":")[0] for name in names] for names in found]}
 
 
-async def used_again(place: str, policy: dict | str | None) -> dict[str, object]:
-    """The state of programs of reapers whose last program has changed all that it could of its own."""
+async def used_again(
+    place: str, policy: dict | str | None, before: dict | str | None, python: str = PYTHON, abi: int = 99
+) -> dict[str, object]:
+    """The state of programs of reapers whose last program, by another policy, has changed all that it could."""
     own = Launcher()
+    own._kernel = replace(own._kernel, abi=min(abi, own._kernel.abi))
     spoiled: set[int] = set()
     states: dict[bool, list[object]] = {False: [], True: []}
     turn = 0
     while not states[True] or turn < 6:
         what = "spoil" if turn % 4 in {1, 2} else "state"
-        argv = [PYTHON, "attempts.py", what, place, str(os.getpid())]
-        started = await Started.of(place, argv, policy, own, grace_s=0)
+        program, rules = (python, before) if what == "spoil" else (PYTHON, policy)
+        argv = [program, "attempts.py", what, place, str(os.getpid())]
+        started = await Started.of(place, argv, rules, own, grace_s=0)
         reaper = started.run.reaper_pid
         started.hang_up()
         output = (await started.rest()).decode()
@@ -91,6 +96,38 @@ async def used_again(place: str, policy: dict | str | None) -> dict[str, object]
         turn += 1
     await own.close()
     return {"before": states[False], "after": states[True]}
+
+
+async def reaper_killed_from_inside(place: str, policy: dict | str | None, abi: int) -> dict[str, object]:
+    """A program that is not kept from it kills its reaper, having taken care to outlive that."""
+    own = Launcher()
+    own._kernel = replace(own._kernel, abi=min(abi, own._kernel.abi))
+    started = await Started.of(place, [PYTHON, "-c", OUTLIVING], policy, own, grace_s=0)
+    pids = [int(pid) for pid in (await started.line()).split()]
+    started.hang_up()
+    result = await started.run.wait()
+    started.close()
+    left = [pid for pid in pids if alive(pid)]
+    await own.close()
+    return {"pids": len(pids), "reason": result.reason, "left": left}
+
+
+OUTLIVING = """
+import ctypes, os, signal, sys
+reaper = os.getppid()
+ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(write, str(os.getpid()).encode())
+        signal.pause()
+    signal.pause()
+print(os.getpid(), int(os.read(read, 20)), flush=True)
+sys.stdin.read()
+os.kill(reaper, signal.SIGKILL)
+signal.pause()
+"""
 
 
 async def out_of_descriptors(place: str) -> dict[str, object]:

@@ -16,6 +16,7 @@ from ollie.sandbox.landlock import abi
 Inside = Callable[..., dict[str, Any]]
 
 PYTHON = os.path.realpath(sys.executable)
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 ATTEMPTS = Path(__file__).with_name("attempts.py")
 
 BATTERY = {
@@ -227,12 +228,33 @@ def test_nothing_of_the_server_is_left(inside: Inside, targets: Path) -> None:
     assert found["session"]
 
 
-@needs_signals
-@pytest.mark.parametrize("policy", [WITH_PROC, None], ids=["confined", "no sandbox"])
-def test_nothing_of_the_run_before_is_left(inside: Inside, targets: Path, policy: object) -> None:
+AS_NOBODY = {**WITH_PROC, "general": {"user": "nobody"}}
+
+
+@pytest.mark.parametrize("abi", [0, 5, 99])
+@pytest.mark.parametrize(
+    ("policy", "before"),
+    [
+        (WITH_PROC, WITH_PROC),
+        (None, None),
+        pytest.param(
+            WITH_PROC,
+            AS_NOBODY,
+            marks=[
+                pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user"),
+                pytest.mark.skipif(not SYSTEM_PYTHON.exists(), reason=f"there is no {SYSTEM_PYTHON} for every user"),
+            ],
+        ),
+    ],
+    ids=["confined", "no sandbox", "another user"],
+)
+def test_nothing_of_the_run_before_is_left(
+    inside: Inside, targets: Path, policy: object, before: object, abi: int
+) -> None:
     """A program of a reaper that had another run is what one of a new reaper is, whatever the other did."""
     shutil.copy(ATTEMPTS, targets / "cwd" / "attempts.py")
-    found = inside("used_again", place=str(targets), policy=policy)
+    python = str(SYSTEM_PYTHON) if before is AS_NOBODY else PYTHON
+    found = inside("used_again", place=str(targets), policy=policy, before=before, python=python, abi=abi)
     assert found["before"]
     assert all(state == found["before"][0] for state in (*found["before"], *found["after"]))
 

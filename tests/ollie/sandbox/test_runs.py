@@ -162,6 +162,13 @@ def test_a_process_without_its_reaper_runs_nothing(parent: str, output: str) -> 
     assert done.stdout == output
 
 
+@pytest.mark.parametrize(("policy", "abi"), [(None, 99), ("default", 5), ("default", 0)])
+def test_reaper_killed_by_its_program(inside: Inside, place: Path, policy: object, abi: int) -> None:
+    """Where nothing keeps a program from that, the run is lost, and dead all the same."""
+    result = inside("reaper_killed_from_inside", place=str(place), policy=policy, abi=abi)
+    assert result == {"pids": 2, "reason": "lost", "left": []}
+
+
 def test_what_stands_by_holds_its_job_alone(inside: Inside, place: Path) -> None:
     """Neither the reaper's socket nor another descriptor is in a process that will become a program."""
     result = inside("standing_by", place=str(place))

@@ -11,7 +11,7 @@ from strategies import messages
 
 from ninep import _wire, errors
 from ninep._session import Limits
-from ninep._session.fids import RULES, FidState
+from ninep._session.fids import FAILED, MESSAGES, REPLIES, TMOVE, FidState
 from ninep.errors import ProtocolError
 from ninep.messages import (
     Message,
@@ -118,15 +118,24 @@ def test_any_bytes_are_answered_or_end_the_connection(data: bytes) -> None:
         return
 
 
-def test_the_table_of_fids_is_whole() -> None:
-    """Every state but FREE says something to every message that names a fid, and every next state is in the table."""
+def test_the_tables_of_fids_are_whole() -> None:
+    """Every state but FREE says something to every message, every wait has all its ends, and every state is reached."""
     uses = {_wire.TWALK, _wire.TOPEN, _wire.TCREATE, _wire.TREAD, _wire.TWRITE, _wire.TCLUNK, _wire.TREMOVE}
-    uses |= {_wire.TSTAT, _wire.TWSTAT}
+    uses |= {_wire.TSTAT, _wire.TWSTAT, TMOVE}
     texts = {text for name, text in vars(errors).items() if name.isupper()}
-    assert set(RULES) == set(FidState) - {FidState.FREE}
-    for rules in RULES.values():
-        assert uses <= set(rules)
+    assert set(MESSAGES) == set(FidState) - {FidState.FREE}
+    for rules in MESSAGES.values():
+        assert set(rules) == uses
         assert all(isinstance(rule, FidState) or rule in texts for rule in rules.values())
+    moves = [(state, kind, rule) for state, rules in MESSAGES.items() for kind, rule in rules.items()]
+    for state, kind, rule in moves:
+        if isinstance(rule, FidState) and rule is not state:
+            assert kind | FAILED in REPLIES[rule]
+    for reply in REPLIES[FidState.OPENING]:  # a clunk waits for an open, whatever becomes of that
+        assert REPLIES[FidState.ENDING][reply] is FidState.ENDING
+    reached = {FidState.PENDING, *(rule for _, _, rule in moves if isinstance(rule, FidState))}
+    reached |= {state for row in REPLIES.values() for state in row.values()}
+    assert reached == set(FidState)
 
 
 def waiting_read(direct: DirectDriver, tag: int = 5) -> None:

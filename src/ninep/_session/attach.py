@@ -38,7 +38,7 @@ def auth(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     check_text(aname)
     fid = session.fids.reserve(number)
     reply = partial(_authenticating, session, tag, fid, uname, aname)
-    session.run(Request(tag, reply, target=fid), session.driver.authenticate(uname, aname))
+    session.run(Request(tag, reply, target=fid, kind=_wire.TAUTH), session.driver.authenticate(uname, aname))
 
 
 def _authenticating(  # noqa: PLR0917  a partial leaves the conversation last
@@ -56,7 +56,7 @@ def attach(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     check_text(aname)
     conversation = None if afid == _wire.NOFID else _finished(session, afid, uname, aname)
     fid = session.fids.reserve(number)
-    request = Request(tag, partial(_attached, session, tag, fid), target=fid)
+    request = Request(tag, partial(_attached, session, tag, fid), target=fid, kind=_wire.TATTACH)
     session.run(request, session.driver.attach(uname, aname, conversation))
 
 

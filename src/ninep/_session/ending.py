@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ninep import _wire, errors
-from ninep._session.fids import ENDING, Fid
+from ninep._session.fids import FAILED, Fid
 from ninep._session.request import Request
 from ninep._session.session import Session
 from ninep._wire import Buffer
@@ -31,14 +31,13 @@ def remove(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes
 
 def _end(session: Session, tag: int, kind: int, work: _Work, number: int) -> bytes | None:
     fid = session.fids.use(number, kind)
-    fid.state = ENDING
     if fid.requests:
         _work_later(session, tag, kind, fid, work)
         return None
     try:
         working = work(session, fid)
     except BaseException:
-        session.fids.turn(fid, _wire.RERROR)
+        session.fids.turn(fid, kind | FAILED)
         raise
     if working is None:
         return _ended(session, tag, kind, fid, None)
@@ -56,7 +55,7 @@ def _work_later(session: Session, tag: int, kind: int, fid: Fid, work: _Work) ->
 
 
 def _request(session: Session, tag: int, kind: int, fid: Fid) -> Request:
-    return Request(tag, partial(_ended, session, tag, kind, fid), target=fid)
+    return Request(tag, partial(_ended, session, tag, kind, fid), target=fid, kind=kind)
 
 
 def _work_now(session: Session, request: Request, fid: Fid, work: _Work) -> None:

@@ -1,11 +1,12 @@
-"""What may be done with a fid, as a table.
+"""A fid's life, as two tables that everything moves by.
 
     FREE ─Twalk, Tattach, Tauth─> PENDING ─reply─> PLACED ─Topen, Tcreate─> OPENING ─reply─> READING, WRITING, BOTH
                                      └─reply to Tauth─> AUTH
     any of these ─Tclunk, Tremove─> ENDING ─reply─> FREE
 
-`RULES[state][message]` is the next state, or the ename that answers. Replies are in it as well: a fid moves on only
-when its reply is sent.
+`MESSAGES[state][message]` is the state as long as the message is being answered, or the ename that refuses it (`use`).
+`REPLIES[state][reply]` is the state that the reply leaves behind (`turn`). A new fid begins as PENDING, or as PLACED
+where its Rwalk comes at once.
 """
 
 from enum import Enum, auto
@@ -18,10 +19,11 @@ from ninep._wire import (
     RATTACH,
     RAUTH,
     RCLUNK,
-    RERROR,
     ROPEN,
     RREMOVE,
     RWALK,
+    TATTACH,
+    TAUTH,
     TCLUNK,
     TCREATE,
     TOPEN,
@@ -44,10 +46,12 @@ class FidState(Enum):
     """Where a fid is in its life.
 
     Attributes:
-        rules: its row of the table.
+        messages: its row of the table of messages.
+        replies: its row of the table of replies.
     """
 
-    rules: "dict[int, FidState | str]"
+    messages: "dict[int, FidState | str]"
+    replies: "dict[int, FidState]"
 
     FREE = auto()  # not in the session's table at all
     PENDING = auto()  # reserved by a request that is to make it
@@ -61,41 +65,47 @@ class FidState(Enum):
 
 
 FREE, PENDING, PLACED, OPENING, READING, WRITING, BOTH, AUTH, ENDING = FidState  # a member is slow to look up
-_USES = (TWALK, TOPEN, TCREATE, TREAD, TWRITE, TCLUNK, TREMOVE, TSTAT, TWSTAT)
 
+TMOVE = TWALK | 0x100  # a Twalk of names onto its own fid
+FAILED = 0x200  # `TOPEN | FAILED` is the Rerror to a Topen; a Twalk that ends half way makes no fid and fails, too
+_FOR_READING, _FOR_WRITING, _FOR_BOTH = ROPEN | 0x400, ROPEN | 0x800, ROPEN | 0xC00
+ROPENS = (_FOR_READING, _FOR_WRITING, _FOR_BOTH, _FOR_READING)  # and Rcreate, by the two low bits of the mode
 
-def _unknown() -> "dict[int, FidState | str]":
-    return dict.fromkeys(_USES, errors.UNKNOWN_FID)
-
-
-def _placed(state: FidState, **differences: FidState | str) -> "dict[int, FidState | str]":
-    rules: dict[int, FidState | str] = dict.fromkeys(_USES, state)
-    rules |= {TCLUNK: ENDING, TREMOVE: ENDING}
-    for name, rule in differences.items():
-        rules[_BY_NAME[name]] = rule
-    return rules
-
-
-_BY_NAME = {"walk": TWALK, "open": TOPEN, "create": TCREATE, "read": TREAD, "write": TWRITE}
-_OPEN_ALREADY = {"open": errors.ALREADY_OPEN, "create": errors.ALREADY_OPEN}
-_UNREADABLE, _UNWRITABLE = errors.NOT_OPEN_FOR_READING, errors.NOT_OPEN_FOR_WRITING
-
-RULES: dict[FidState, dict[int, FidState | str]] = {
-    PENDING: _unknown() | {RWALK: PLACED, RATTACH: PLACED, RAUTH: AUTH, RERROR: FREE},
-    PLACED: _placed(PLACED, open=OPENING, create=OPENING, read=errors.NOT_OPEN, write=errors.NOT_OPEN),
-    OPENING: _placed(OPENING, **_OPEN_ALREADY, read=errors.NOT_OPEN, write=errors.NOT_OPEN)
-    | {ROPEN: BOTH, RERROR: PLACED},
-    READING: _placed(READING, **_OPEN_ALREADY, write=_UNWRITABLE),
-    WRITING: _placed(WRITING, **_OPEN_ALREADY, read=_UNREADABLE),
-    BOTH: _placed(BOTH, **_OPEN_ALREADY),
-    AUTH: dict.fromkeys(_USES, errors.AFID_MISUSED) | {TREAD: AUTH, TWRITE: AUTH, TCLUNK: ENDING, TREMOVE: ENDING},
-    ENDING: _unknown() | {RCLUNK: FREE, RREMOVE: FREE, RERROR: FREE},
+_USES = (TWALK, TMOVE, TOPEN, TCREATE, TREAD, TWRITE, TCLUNK, TREMOVE, TSTAT, TWSTAT)
+_UNKNOWN: dict[int, FidState | str] = dict.fromkeys(_USES, errors.UNKNOWN_FID)
+_ENDS: dict[int, FidState | str] = {TCLUNK: ENDING, TREMOVE: ENDING}
+_CLOSED: dict[int, FidState | str] = {TREAD: errors.NOT_OPEN, TWRITE: errors.NOT_OPEN}
+_OPEN: dict[int, FidState | str] = {
+    TMOVE: errors.OPEN_FID_WALKED,
+    TOPEN: errors.ALREADY_OPEN,
+    TCREATE: errors.ALREADY_OPEN,
 }
 
-for _state, _rules in RULES.items():
-    _state.rules = _rules
+MESSAGES: dict[FidState, dict[int, FidState | str]] = {
+    PENDING: _UNKNOWN,
+    PLACED: dict.fromkeys(_USES, PLACED) | _CLOSED | {TOPEN: OPENING, TCREATE: OPENING} | _ENDS,
+    OPENING: dict.fromkeys(_USES, OPENING) | _CLOSED | _OPEN | _ENDS,
+    READING: dict.fromkeys(_USES, READING) | {TWRITE: errors.NOT_OPEN_FOR_WRITING} | _OPEN | _ENDS,
+    WRITING: dict.fromkeys(_USES, WRITING) | {TREAD: errors.NOT_OPEN_FOR_READING} | _OPEN | _ENDS,
+    BOTH: dict.fromkeys(_USES, BOTH) | _OPEN | _ENDS,
+    AUTH: dict.fromkeys(_USES, errors.AFID_MISUSED) | {TREAD: AUTH, TWRITE: AUTH} | _ENDS,
+    ENDING: _UNKNOWN,
+}
 
-OPENED = (READING, WRITING, BOTH, READING)  # by the two low bits of the mode; OEXEC reads
+_NOT_MADE = {TWALK | FAILED: FREE, TATTACH | FAILED: FREE, TAUTH | FAILED: FREE}
+_OPENED = {_FOR_READING: READING, _FOR_WRITING: WRITING, _FOR_BOTH: BOTH}
+_NOT_OPENED = {TOPEN | FAILED: PLACED, TCREATE | FAILED: PLACED}
+_ENDED = {RCLUNK: FREE, RREMOVE: FREE, TCLUNK | FAILED: FREE, TREMOVE | FAILED: FREE}
+
+REPLIES: dict[FidState, dict[int, FidState]] = {
+    PENDING: {RWALK: PLACED, RATTACH: PLACED, RAUTH: AUTH} | _NOT_MADE,
+    OPENING: _OPENED | _NOT_OPENED,
+    ENDING: dict.fromkeys(_OPENED | _NOT_OPENED, ENDING) | _ENDED,  # an open that it waits for does not set it free
+}
+
+for _state, _row in MESSAGES.items():
+    _state.messages = _row
+    _state.replies = REPLIES.get(_state, {})
 
 
 class Fid:
@@ -131,13 +141,14 @@ class Fids(dict[int, Fid]):
         self._limit = limit
 
     def use(self, number: int, kind: int) -> Fid:
-        """The fid that a message of type `kind` is about; NinepError when the table does not allow it."""
+        """The fid that a message of type `kind` is about, moved on; NinepError when the table does not allow it."""
         fid = self.get(number)
         if fid is None:
             raise NinepError(errors.UNKNOWN_FID)
-        rule = fid.state.rules[kind]
-        if rule.__class__ is str:
+        rule = fid.state.messages[kind]
+        if not isinstance(rule, FidState):
             raise NinepError(rule)
+        fid.state = rule
         return fid
 
     def check_free(self, number: int) -> None:
@@ -160,12 +171,10 @@ class Fids(dict[int, Fid]):
         self[number] = Fid(number, PLACED, place)
 
     def turn(self, fid: Fid, reply: int) -> None:
-        """Move it on by the reply that is about to be sent, where the table says so."""
-        state = fid.state.rules.get(reply)
-        if state is FREE:
+        """Move it on by the reply that is about to be sent."""
+        fid.state = fid.state.replies[reply]
+        if fid.state is FREE:
             del self[fid.number]
-        elif isinstance(state, FidState):
-            fid.state = state
 
     def pop_all(self) -> list[Fid]:
         """All of them; none is in use any more."""

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ninep import _wire, errors
-from ninep._session.fids import ENDING, OPENED, OPENING, Fid
+from ninep._session.fids import FAILED, ROPENS, Fid
 from ninep._session.interface import OpenFile, Place, check_name
 from ninep._session.request import Request
 from ninep._session.session import Session
@@ -19,21 +19,18 @@ def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes 
     """Topen."""
     number, mode = _wire.parse_topen(data, at, end)
     fid = session.fids.use(number, _wire.TOPEN)
-    assert fid.place is not None
-    file = fid.place.open(mode, session.iounit)
-    if isinstance(file, OpenFile):
-        return _opened(session, tag, fid, mode, file)
-    fid.state = OPENING
-    session.run(Request(tag, partial(_opened, session, tag, fid, mode), fid=fid, target=fid), file)
+    place = fid.place
+    assert place is not None
+    try:
+        file = place.open(mode, session.iounit)
+        if isinstance(file, OpenFile):
+            return _opened(session, tag, _wire.ROPEN, fid, mode, (place, file))
+    except BaseException:
+        session.fids.turn(fid, _wire.TOPEN | FAILED)
+        raise
+    reply = partial(_opened_here, session, tag, fid, mode)
+    session.run(Request(tag, reply, fid=fid, target=fid, kind=_wire.TOPEN), file)
     return None
-
-
-def _opened(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> bytes:
-    assert fid.place is not None
-    fid.file = file
-    if fid.state is not ENDING:
-        fid.state = OPENED[mode & 3]
-    return _wire.pack_opened(_wire.ROPEN, tag, fid.place.qid(), session.iounit)
 
 
 def create(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
@@ -41,19 +38,35 @@ def create(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
     number, name, perm, mode = _wire.parse_tcreate(data, at, end)
     fid = session.fids.use(number, _wire.TCREATE)
     assert fid.place is not None
-    if not fid.place.is_dir:
-        raise NinepError(errors.NOT_DIRECTORY)
-    check_name(name)
-    creating = fid.place.create(name, perm, mode, session.iounit)
-    fid.state = OPENING
-    session.run(Request(tag, partial(_created, session, tag, fid, mode), fid=fid, target=fid), creating)
+    try:
+        if not fid.place.is_dir:
+            raise NinepError(errors.NOT_DIRECTORY)
+        check_name(name)
+        creating = fid.place.create(name, perm, mode, session.iounit)
+    except BaseException:
+        session.fids.turn(fid, _wire.TCREATE | FAILED)
+        raise
+    reply = partial(_opened, session, tag, _wire.RCREATE, fid, mode)
+    session.run(Request(tag, reply, fid=fid, target=fid, kind=_wire.TCREATE), creating)
 
 
-def _created(session: Session, tag: int, fid: Fid, mode: int, made: tuple[Place, OpenFile]) -> bytes:
-    fid.place, fid.file = made
-    if fid.state is not ENDING:
-        fid.state = OPENED[mode & 3]
-    return _wire.pack_opened(_wire.RCREATE, tag, fid.place.qid(), session.iounit)
+def _opened_here(session: Session, tag: int, fid: Fid, mode: int, file: OpenFile) -> bytes:
+    assert fid.place is not None
+    return _opened(session, tag, _wire.ROPEN, fid, mode, (fid.place, file))
+
+
+def _opened(  # noqa: PLR0917  a partial leaves what was opened last
+    session: Session, tag: int, kind: int, fid: Fid, mode: int, opened: tuple[Place, OpenFile]
+) -> bytes:
+    place, file = opened
+    try:
+        reply = _wire.pack_opened(kind, tag, place.qid(), session.iounit)
+    except BaseException:
+        session.close_silently(file)
+        raise
+    fid.place, fid.file = opened
+    session.fids.turn(fid, ROPENS[mode & 3])
+    return reply
 
 
 def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:

@@ -40,7 +40,8 @@ class Request:
         tag: of the message; None for what the session does by itself when a connection ends.
         reply: the reply for a result.
         fid: on whose behalf it runs; clunking that fid cancels it.
-        target: the fid that it makes, opens or ends, and that goes its way in the table when the reply is Rerror.
+        target: the fid that it makes, opens or ends, which the reply moves on in the table.
+        kind: the type of the message, needed with a target.
         written_bytes: what it holds of a Twrite.
 
     Attributes:
@@ -51,7 +52,19 @@ class Request:
         done: it has ended, or was given up.
     """
 
-    __slots__ = ("done", "fid", "flushes", "reply", "running", "silent", "tag", "target", "timer", "written_bytes")
+    __slots__ = (
+        "done",
+        "fid",
+        "flushes",
+        "kind",
+        "reply",
+        "running",
+        "silent",
+        "tag",
+        "target",
+        "timer",
+        "written_bytes",
+    )
 
     def __init__(
         self,
@@ -60,12 +73,14 @@ class Request:
         *,
         fid: "Fid | None" = None,
         target: "Fid | None" = None,
+        kind: int = 0,
         written_bytes: int = 0,
     ) -> None:
         self.tag = tag
         self.reply = reply
         self.fid = fid
         self.target = target
+        self.kind = kind
         self.written_bytes = written_bytes
         self.running: Running | None = None
         self.timer: Timer | None = None

@@ -2,7 +2,8 @@
 
 The driver feeds bytes in (`receive`), lets them be handled (`process`), writes `output` and then says so (`sent`). What
 a tree can answer at once is answered within `process`. What has to wait is a `Request`: the driver runs it, and
-`finish` is called in the step that ends it. State changes only there, together with the reply.
+`finish` is called in the step that ends it. What happens to a fid is in its tables (`fids.py`): it moves when a message
+comes and when the reply is made, nowhere else.
 
 How a message is handled is not here but in a dialect: its version, and a table with a handler for each type of message.
 
@@ -23,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from ninep import _wire, errors
-from ninep._session.fids import ENDING, Fids
+from ninep._session.fids import FAILED, Fids
 from ninep._session.interface import Driver, OpenFile
 from ninep._session.output import Output
 from ninep._session.request import Abandoned, Limits, Request
@@ -33,7 +34,8 @@ from ninep.errors import NinepError, ProtocolError
 _log = logging.getLogger("ninep")
 
 OUTPUT_BYTES = 64 * 1024  # `process` pauses when so much waits to be written
-_ALWAYS = {_wire.TVERSION, _wire.TFLUSH, _wire.TCLUNK, _wire.TREMOVE}  # what frees something has no limit
+_ENDINGS = {_wire.TCLUNK, _wire.TREMOVE}
+_ALWAYS = {_wire.TVERSION, _wire.TFLUSH, *_ENDINGS}  # what frees something has no limit
 
 Handler = Callable[["Session", int, Buffer, int, int], bytes | None]
 
@@ -250,7 +252,7 @@ class Session(Output):
                 self.send(reply)
                 return
         if request.target is not None:
-            self.fids.turn(request.target, _wire.RERROR)
+            self.fids.turn(request.target, request.kind | FAILED)
         if isinstance(error, NinepError):
             self.send(self.rerror(request.tag, str(error)))
         elif isinstance(error, Exception):
@@ -274,11 +276,13 @@ class Session(Output):
         self.finish(request, None, Abandoned())
 
     def _discard(self, value: Any) -> None:
-        """Nobody wants the result any more; that of a Topen has to be closed."""
-        if isinstance(value, OpenFile):
-            self._close_silently(value)
+        """Nobody wants the result any more; that of a Topen or a Tcreate has to be closed."""
+        file = value[1] if isinstance(value, tuple) else value
+        if isinstance(file, OpenFile):
+            self.close_silently(file)
 
-    def _close_silently(self, file: OpenFile) -> None:
+    def close_silently(self, file: OpenFile) -> None:
+        """Close what no fid has, or no fid any more, without commit."""
         try:
             closing = file.close(commit=False)
         except Exception:  # noqa: BLE001  the other files have to be closed
@@ -341,7 +345,7 @@ class Session(Output):
         self._then = then
         for request in list(self._running):
             request.silent = True
-            if request.target is not None and request.target.state is ENDING:
+            if request.kind in _ENDINGS:
                 self._bound(request)
             else:
                 self.cancel(request)
@@ -353,7 +357,7 @@ class Session(Output):
         self._closing_files = True
         for fid in self.fids.pop_all():
             if fid.file is not None:
-                self._close_silently(fid.file)
+                self.close_silently(fid.file)
         self._closing_files = False
         if self._running:
             return

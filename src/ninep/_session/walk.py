@@ -3,7 +3,7 @@
 from functools import lru_cache, partial
 
 from ninep import _wire, errors
-from ninep._session.fids import PLACED, Fid
+from ninep._session.fids import FAILED, TMOVE, Fid
 from ninep._session.interface import Walked
 from ninep._session.request import Request
 from ninep._session.session import Session
@@ -25,19 +25,17 @@ def walk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes |
     """Twalk."""
     number, newnumber, count, packed = _wire.split_twalk(data, at, end)
     fids = session.fids
-    fid = fids.use(number, _wire.TWALK)
+    fid = fids.use(number, TMOVE if newnumber == number and count else _wire.TWALK)
     assert fid.place is not None
     if count > _wire.MAXWELEM:
         raise NinepError(errors.TOO_MANY_NAMES)
     if newnumber != number:
         fids.check_free(newnumber)
-    elif count and fid.state is not PLACED:
-        raise NinepError(errors.OPEN_FID_WALKED)
     walked = fid.place.walk(_names(count, packed))
     if not isinstance(walked, tuple):
         target = None if newnumber == number else fids.reserve(newnumber)
         reply = partial(_walked, session, tag, fid, target, count)
-        session.run(Request(tag, reply, fid=fid, target=target), walked)
+        session.run(Request(tag, reply, fid=fid, target=target, kind=_wire.TWALK), walked)
         return None
     place, qids = walked
     if newnumber == number or len(qids) < count:
@@ -54,9 +52,7 @@ def _walked(  # noqa: PLR0917  a partial leaves the result last
     whole = len(qids) == count
     if newfid is not None:
         newfid.place = place
-        session.fids.turn(newfid, _wire.RWALK if whole else _wire.RERROR)
+        session.fids.turn(newfid, _wire.RWALK if whole else _wire.TWALK | FAILED)
     elif whole and qids:
-        if fid.state is not PLACED:
-            raise NinepError(errors.OPEN_FID_WALKED)
-        fid.place = place
+        session.fids.use(fid.number, TMOVE).place = place  # it may be open or on its way out by now
     return _wire.pack_rwalk(tag, qids)

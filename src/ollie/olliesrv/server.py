@@ -145,26 +145,26 @@ class Ollie:
             for session in self._waiting:
                 session.let_go()
         self._waiting = []
+        if self._owing:
+            self._collecting = asyncio.get_running_loop().create_task(self._collect())
 
     async def close(self) -> None:
         """End in order: turns, tool servers, backends, store. Idempotent; returns when nothing of it is alive."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
-        if self._owing:
-            self._collecting = asyncio.get_running_loop().create_task(self._collect())
 
     async def _close(self) -> None:
         self.stopping.set()
+        if self._collecting is not None:
+            self._collecting.cancel()
+            await asyncio.wait({self._collecting})
         await asyncio.gather(*(session.close() for session in self.sessions.live()))
         await self.backends.close()
         try:
             await self.store.close()
         except StoreError as error:
             _log.critical("the last changes are lost: %s", error)
-        if self._collecting is not None:
-            self._collecting.cancel()
-            await asyncio.wait({self._collecting})
         finally:
             self._lock.release()
 
@@ -191,12 +191,6 @@ class Ollie:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
                 await life.end(found, self.config.cancel_s)
         places.forget_others(settings, self.sessions.ids())
-
-    # What it has.
-
-    async def tools(self) -> list[ToolInfo | Broken]:
-        """The tools of this host, sorted by name."""
-        return list((await asyncio.to_thread(self.services.catalog.tools)).values())
         self._owing = await asyncio.to_thread(places.owing, settings, self.sessions.ids())
 
     async def _collect(self) -> None:
@@ -209,6 +203,12 @@ class Ollie:
                 continue
             if session is not None:
                 await asyncio.wait({session.toolsrv.connection.collect()}, timeout=self.config.toolsrv_start_s)
+
+    # What it has.
+
+    async def tools(self) -> list[ToolInfo | Broken]:
+        """The tools of this host, sorted by name."""
+        return list((await asyncio.to_thread(self.services.catalog.tools)).values())
 
     def generate(self, data: bytes, *, by: Agent | None) -> AsyncGenerator[bytes, None]:
         """Ask a model once, outside of any agent; see `generate.py`."""

@@ -102,11 +102,11 @@ class Life:
         if self._process is None:
             raise RefusedError(NO_TOOL_SERVER)
         try:
-            yield
-        finally:
-            self._visits[agent] -= 1
-            if not self._visits[agent]:
-                del self._visits[agent]
+            client = await self.connect(agent)
+        except OSError:
+            raise RefusedError(NO_TOOL_SERVER) from None
+        async with client:
+            yield client
 
     def owes(self) -> bool:
         """Whether it has kept something of runs in the background, also when it has ended: who reads that is told."""

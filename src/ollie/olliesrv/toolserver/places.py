@@ -66,14 +66,6 @@ def forget_secret(path: str) -> None:
     Path(path).unlink(missing_ok=True)
 
 
-def forget_state(socket: str) -> None:
-    """Remove what the tool server at a socket has kept of itself."""
-    _forget(_state(socket))
-
-
-def forget_others(settings: Settings, sessions: Iterable[str]) -> None:
-    """Remove the secrets of all sessions but these, by id, and what their tool servers have kept."""
-    ids = list(sessions)
 def owing(settings: Settings, sessions: Iterable[str]) -> list[str]:
     """Which of these sessions, by id, have a tool server that has kept something of runs in the background."""
     ours = _state(f"{settings.sockets}/toolsrv.")
@@ -86,6 +78,14 @@ def owes(socket: str) -> bool:
     return _owes(_state(socket))
 
 
+def forget_state(socket: str) -> None:
+    """Remove what the tool server at a socket has kept of itself."""
+    _forget(_state(socket))
+
+
+def forget_others(settings: Settings, sessions: Iterable[str]) -> None:
+    """Remove the secrets of all sessions but these, by id, and what their tool servers have kept."""
+    ids = list(sessions)
     kept = {secret_path(settings, session) for session in ids}
     for path in Path(settings.secrets).glob("*.secret"):
         if str(path) not in kept:
@@ -103,10 +103,6 @@ def _state(socket: str) -> str:
     return toolsrv_state(f"unix!{socket}")
 
 
-def _forget(state: str) -> None:
-    for suffix in (".pid", ".revision"):
-        Path(state + suffix).unlink(missing_ok=True)
-    shutil.rmtree(f"{state}.done", ignore_errors=True)
 def _owes(state: str) -> bool:
     try:
         return any(path.name.isdigit() for path in Path(f"{state}.done").iterdir())
@@ -114,3 +110,7 @@ def _owes(state: str) -> bool:
         return False
 
 
+def _forget(state: str) -> None:
+    for suffix in (".pid", ".revision"):
+        Path(state + suffix).unlink(missing_ok=True)
+    shutil.rmtree(f"{state}.done", ignore_errors=True)

@@ -60,6 +60,17 @@ def restrict(rules: Rules, cwd: str = "/") -> None:
         os.close(descriptor)
 
 
+def enter(directory: str) -> None:
+    """Make this the working directory. A link in its path is an error: it had none when the run was prepared."""
+    descriptor = _named(directory)
+    if descriptor < 0:
+        raise OSError(-descriptor, os.strerror(-descriptor), directory)
+    try:
+        os.fchdir(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def filter_calls(program: bytes) -> None:
     """Filter the system calls of this process and of its children."""
     instructions = array.array("B", program)

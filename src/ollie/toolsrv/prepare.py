@@ -50,7 +50,7 @@ class Settings:
 
     Args:
         cwd: Where a call runs that names no directory.
-        tmpdir: The session's directory for temporary files.
+        tmpdir: The session's directory for temporary files, without links: should it be one, a tool has made it so.
         config_dir: Where the user's policies are.
         bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
         yolo: Run tools without a sandbox.
@@ -79,7 +79,7 @@ class Settings:
     @cached_property
     def places(self) -> Mapping[str, str]:
         """What the placeholders of policies stand for while the server runs, but for `CWD`, which each call has."""
-        return placeholders(str(self.cwd), str(self.tmpdir))
+        return {**placeholders(str(self.cwd), str(self.tmpdir)), "TMPDIR": str(self.tmpdir)}
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ class TemporaryDirectory:
 
 
 def base() -> Path:
-    """Where such directories are made: `$TMPDIR`, else `/tmp`."""
-    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108  each is made with a name of its own, private and locked
+    """Where such directories are made: `$TMPDIR`, else `/tmp`; without links, which are not followed later."""
+    return Path(os.environ.get("TMPDIR") or "/tmp").resolve()  # noqa: S108  each is made with a name of its own, private and locked
 
 
 def sweep(where: Path) -> list[Path]:

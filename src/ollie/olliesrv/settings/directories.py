@@ -1,7 +1,8 @@
 """Directories that agents work in: which may be one, and where an agent works that names none.
 
 A tool may write in its agent's working directory. So none may hold, or lie in, the directories that Ollie itself
-keeps its configuration, data, models or sockets in: an agent could else rewrite its own bounds.
+keeps its configuration, data, models or sockets in: an agent could else rewrite its own bounds. Nor the directories of
+temporary files: an agent could else read those of another session, and put links in their place.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from ollie.olliesrv.errors import RefusedError
 from ollie.protocol import paths
 from ollie.protocol.within import covers
 
+# Those of tool servers, and what holds the scratch directories of a server.
+_TEMPORARY = re.compile(r"\.?ollie-tools\.|ollie-work\.[^/]*$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -47,7 +50,17 @@ def working_directory(path: str, private: Sequence[str]) -> str:
             raise RefusedError(f"cwd holds ollie's own directory {own}: {path} (choose a directory below it)")
         if covers(own, str(found)):
             raise RefusedError(f"cwd lies in ollie's own directory {own}: {path} (choose another)")
+    _check_temporary(str(found), path)
     return str(found)
+
+
+def _check_temporary(found: str, path: str) -> None:
+    """In the directories of temporary files nobody works but in a scratch directory, and nobody works above them."""
+    for base in {os.path.realpath(base) for base in (tempfile.gettempdir(), os.environ.get("TMPDIR") or "/tmp")}:  # noqa: S108  as tool servers
+        if covers(found, base):
+            raise RefusedError(f"cwd holds ollie's own directories in {base}: {path} (choose a directory below it)")
+        if covers(base, found) and _TEMPORARY.match(found[len(base) :].lstrip("/")):
+            raise RefusedError(f"cwd lies in ollie's own directories in {base}: {path} (choose another)")
 
 
 def _check_characters(path: str) -> None:

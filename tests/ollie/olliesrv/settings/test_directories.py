@@ -59,6 +59,32 @@ def test_ollies_own_directories_are_refused(tmp_path: Path, path: str, allowed: 
             working_directory(str(tmp_path / path), private)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("tmp", "holds"),
+        (".", "holds"),
+        ("tmp/ollie-tools.0.ab/tmp", "lies in"),
+        ("tmp/.ollie-tools.0.ab", "lies in"),
+        ("tmp/ollie-work.0.ab", "lies in"),
+        ("tmp/ollie-work.0.ab/session/sub", ""),
+        ("tmp/mine/ollie-tools.0.ab", ""),
+    ],
+)
+def test_directories_of_temporary_files_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
+) -> None:
+    """But for the scratch directory of a session, and what is somebody else's."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / path).mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    if said:
+        with pytest.raises(NinepError, match=rf"^cwd {said} ollie's own directories in .*/tmp: .* \(choose "):
+            working_directory(str(tmp_path / path), ())
+    else:
+        assert working_directory(str(tmp_path / path), ()) == str(tmp_path / path)
+
+
 def test_a_directory_that_became_a_link_is_noticed(tmp_path: Path) -> None:
     """Also when it is one further up."""
     path = working_directory(str(tmp_path), ())

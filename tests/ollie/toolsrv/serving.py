@@ -131,6 +131,16 @@ class ToolServer:
         """What it said on standard error."""
         return self._stderr.read_text()
 
+    def numbers(self, mark: str) -> tuple[set[int], set[int]]:
+        """What is below the server, by its ids in the namespace: whose command line holds `mark`, and the others."""
+        marked: set[int] = set()
+        others: set[int] = set()
+        for pid in descendants(self.pid):
+            status = Path(f"/proc/{pid}/status").read_text()
+            (inner,) = re.findall(r"^NSpid:.*\t(\d+)$", status, re.MULTILINE)
+            (marked if mark in _command(pid) else others).add(int(inner))
+        return marked, others
+
     def _others(self) -> list[int]:
         """What lives in the namespace besides its first process and the server."""
         (first,) = children(self._init.pid)

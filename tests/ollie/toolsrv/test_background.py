@@ -151,7 +151,11 @@ async def test_a_process_is_traced_to_its_run(toolsrv: ToolServer, agent: str) -
         async with await client.open(f"proc/{pid}/out") as out:
             inside = (await out.read()).strip()
         assert await client.rdwr("proc/whose", inside) == f"{pid}\t{agent}\n".encode()
-        for stranger in (b"1", b"999999", b"-1", b"x"):
+        # The launcher, the reapers, this run's too, and the processes that stand by are nobody's either.
+        marked, ours = toolsrv.numbers("1000.35")
+        assert {await client.rdwr("proc/whose", b"%d" % each) for each in marked} == {f"{pid}\t{agent}\n".encode()}
+        assert len(ours) >= 3
+        for stranger in (b"1", b"999999", b"-1", b"x", *(b"%d" % each for each in ours)):
             with pytest.raises(NinepError, match=r"no run has process|not a process"):
                 await client.rdwr("proc/whose", stranger)
         await client.write(f"proc/{pid}/ctl", b"kill")

@@ -232,6 +232,7 @@ TABLE = (
     Command("load", "AGENT TOOL", "load it", _echo),
     Command("proc", "", "list them", _echo),
     Command("proc kill", "PID", "end one", _echo),
+    Command("tell", "TEXT…", "tell it", _echo),
 )
 LISTING = """\
 stop             stop it
@@ -239,6 +240,7 @@ cwd [path]       show or change it
 load AGENT TOOL  load it
 proc             list them
 proc kill PID    end one
+tell TEXT…       tell it
 help             list the commands
 """
 
@@ -252,6 +254,8 @@ help             list the commands
         ("load a  b", "<a  b>\n"),
         ("proc", "<>\n"),
         ("proc  kill 7", "<7>\n"),
+        ("tell a  b\nc\n", "<a  b\nc>\n"),
+        ("tell a", "<a>\n"),
         ("help", LISTING),
     ],
 )
@@ -267,13 +271,14 @@ async def test_a_table_of_commands_is_obeyed(text: str, answer: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("stopp", "unknown command: stopp (did you mean stop? known: stop cwd load proc help)"),
-        ("\n", "unknown command:  (known: stop cwd load proc help)"),
+        ("stopp", "unknown command: stopp (did you mean stop? known: stop cwd load proc tell help)"),
+        ("\n", "unknown command:  (known: stop cwd load proc tell help)"),
         ("stop now", "stop takes no argument: now"),
         ("load a", "load takes AGENT TOOL: a"),
         ("load a b c", "load takes AGENT TOOL: a b c"),
         ("proc kill", "proc kill takes PID"),
         ("proc kil 7", "unknown command of proc: kil (did you mean kill? known: kill)"),
+        ("tell  ", "tell takes TEXT…"),
         ("help me", "help takes no argument: me"),
     ],
 )

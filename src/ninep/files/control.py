@@ -22,8 +22,8 @@ class Command(Generic[T]):
 
     Args:
         word: what is written, `kill`; of two words where several belong together, `proc kill`.
-        argument: as shown to people. `[name]` may be left out and is the rest of the line; `AGENT TOOL` are as many
-            words as it has, which are needed; empty takes none.
+        argument: as shown to people. `[name]` may be left out and is the rest of the line; `TEXT…` is that, too, and
+            needed; `AGENT TOOL` are as many words as it has, which are needed; empty takes none.
         about: what it does, a phrase.
         run: `(obj, peer, argument)`: do it and give the response, to which a newline is added where it has none.
     """
@@ -179,13 +179,19 @@ def _find(table: Sequence[Command[T]], text: str) -> tuple[Command[T], str]:
         first = dict.fromkeys(command.word.split()[0] for command in table)
         raise NinepError(errors.unknown("command", "".join(text.split(maxsplit=1)[:1]), first))
     command, argument = found
-    if command.argument.startswith("[") or len(argument.split()) == len(command.argument.split()):
+    if _fits(command.argument, argument):
         return command, argument
     below = [other.word.split()[-1] for other in table if other.word.startswith(f"{command.word} ")]
     if below:
         raise NinepError(errors.unknown(f"command of {command.word}", argument.split()[0], below))
     given = f": {argument[:_QUOTED]}" if argument else ""
     raise NinepError(f"{command.word} takes {command.argument or 'no argument'}{given}")
+
+
+def _fits(wanted: str, argument: str) -> bool:
+    """Whether an argument is what a command takes; see `Command.argument`."""
+    words, needed = len(argument.split()), len(wanted.split())
+    return wanted.startswith("[") or words == needed or (wanted.endswith("…") and words > needed)
 
 
 async def done(work: Awaitable[object], response: str = "") -> str:

@@ -56,9 +56,13 @@ class Prompt(Struct, frozen=True):
 
 
 class Inject(Struct, frozen=True):
-    """Give these words to the model with the next tool result; when idle it is a prompt."""
+    """Give these words to the model with the next tool result; when idle it is a prompt.
+
+    `entry` is what they are stored under until then, so that a crash makes a prompt of them; `Given` tells of it.
+    """
 
     text: str
+    entry: int
 
 
 class Spent(Struct, frozen=True):
@@ -139,6 +143,12 @@ class Append(Struct, frozen=True):
     records: tuple[Record, ...]
 
 
+class Given(Struct, frozen=True):
+    """The injected words of these entries were appended just now: forget the entries in the same step."""
+
+    entries: tuple[int, ...]
+
+
 class Barrier(Struct, frozen=True):
     """Answer with `Stored` when everything appended so far is durable."""
 
@@ -213,6 +223,7 @@ class TurnEnded(Struct, frozen=True):
 
 Effect = (
     Append
+    | Given
     | Barrier
     | Ask
     | CancelModel

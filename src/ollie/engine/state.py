@@ -52,7 +52,7 @@ class State(Struct, frozen=True):
         rounds: tool rounds since the model last saw its plan.
         partial: the reply that streams in.
         calls: those of the last reply.
-        injected: words that the model is still to be given.
+        injected: the words that the model is still to be given.
         question: what the model asked the user in this turn.
         reply: its last text in this turn.
         reason: why the turn ends, from `stopping` on.
@@ -78,7 +78,7 @@ class State(Struct, frozen=True):
     rounds: int = 0
     partial: Partial = Partial()
     calls: tuple[Call, ...] = ()
-    injected: tuple[str, ...] = ()
+    injected: tuple[ev.Inject, ...] = ()
     question: str = ""
     reply: str = ""
     reason: Reason = Reason.answered

@@ -70,11 +70,16 @@ def step(state: State, event: ev.Event) -> tuple[State, tuple[ev.Effect, ...]]:
 # Beginning, asking.
 
 
-def _begin(state: State, event: ev.Prompt | ev.Inject, out: Effects) -> State:
-    return _begin_with(state, event.text, out)
+def _begin(state: State, event: ev.Prompt, out: Effects) -> State:
+    return _begin_with(state, event.text, (), out)
 
 
-def _begin_with(state: State, text: str, out: Effects) -> State:
+def _begin_injected(state: State, event: ev.Inject, out: Effects) -> State:
+    return _begin_with(state, event.text, (event,), out)
+
+
+def _begin_with(state: State, text: str, injected: tuple[ev.Inject, ...], out: Effects) -> State:
+    """Begin a turn with a prompt, which may be made of injected words."""
     out.append(ev.SetState("running"))
     state = replace(
         state,
@@ -91,7 +96,9 @@ def _begin_with(state: State, text: str, out: Effects) -> State:
     )
     if state.setup.limits.max_turn_s:
         out.append(ev.SetTimer(ev.Timer.turn, state.turn, state.setup.limits.max_turn_s))
-    return _ask(append(state, out, records.Prompted(state.turn, text)), out)
+    state = append(state, out, records.Prompted(state.turn, text))
+    _tell_given(injected, out)
+    return _ask(state, out)
 
 
 def _ask(state: State, out: Effects) -> State:
@@ -290,7 +297,15 @@ def _go_on(state: State, out: Effects) -> State:
 def _give_injected(state: State, out: Effects) -> State:
     if not state.injected:
         return state
-    return append(replace(state, injected=()), out, *map(records.Injected, state.injected))
+    words = state.injected
+    state = append(replace(state, injected=()), out, *(records.Injected(one.text) for one in words))
+    _tell_given(words, out)
+    return state
+
+
+def _tell_given(words: tuple[ev.Inject, ...], out: Effects) -> None:
+    if words:
+        out.append(ev.Given(tuple(one.entry for one in words)))
 
 
 # Ending.
@@ -361,7 +376,9 @@ def _finish(state: State, event: ev.Stored, out: Effects) -> State:
     out.append(ev.TurnEnded(state.turn, state.reason, state.reply, state.note))
     out.append(ev.SetState("idle"))
     state = replace(state, phase=Phase.idle)
-    return _begin_with(state, "\n\n".join(state.injected), out) if state.injected else state
+    if not state.injected:
+        return state
+    return _begin_with(state, "\n\n".join(one.text for one in state.injected), state.injected, out)
 
 
 # At any time.
@@ -381,7 +398,7 @@ def _spend(state: State, event: ev.Spent, _out: Effects) -> State:
 
 
 def _inject(state: State, event: ev.Inject, _out: Effects) -> State:
-    return replace(state, injected=(*state.injected, event.text))
+    return replace(state, injected=(*state.injected, event))
 
 
 def _clear(state: State, _event: ev.Clear, out: Effects) -> State:
@@ -420,7 +437,6 @@ def _rule(action: Callable[[State, Any, Effects], State], *to: Phase) -> Rule:
 
 
 _LATE: Final = _rule(_ignore)
-_BEGIN: Final = _rule(_begin, Phase.asking, Phase.closing)
 _COMMON: Final[dict[type, Rule]] = {
     ev.Configure: _rule(_configure),
     ev.SetPlan: _rule(_set_plan),
@@ -438,8 +454,8 @@ _COMMON: Final[dict[type, Rule]] = {
 TRANSITIONS: Final[dict[Phase, dict[type, Rule]]] = {
     Phase.idle: _COMMON
     | {
-        ev.Prompt: _BEGIN,
-        ev.Inject: _BEGIN,
+        ev.Prompt: _rule(_begin, Phase.asking, Phase.closing),
+        ev.Inject: _rule(_begin_injected, Phase.asking, Phase.closing),
         ev.Clear: _rule(_clear),
     },
     Phase.asking: _COMMON

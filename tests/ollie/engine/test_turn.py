@@ -127,7 +127,7 @@ def reply_with_a_call() -> Agent:
 
 
 def injected_late() -> Agent:
-    return closing().give(ev.Inject("x"))
+    return closing().give(ev.Inject("x", 1))
 
 
 PHASES: dict[Phase, Callable[[], Agent]] = {
@@ -143,8 +143,8 @@ PHASES: dict[Phase, Callable[[], Agent]] = {
 AWAITED: list[tuple[Callable[[], Agent], ev.Event, Phase]] = [
     (Agent, ev.Prompt("x"), Phase.asking),
     (broke, ev.Prompt("x"), Phase.closing),
-    (Agent, ev.Inject("x"), Phase.asking),
-    (broke, ev.Inject("x"), Phase.closing),
+    (Agent, ev.Inject("x", 1), Phase.asking),
+    (broke, ev.Inject("x", 1), Phase.closing),
     (Agent, ev.Clear(), Phase.idle),
     (Agent, ev.Stop(), Phase.idle),
     (asking, ev.Streamed(1, TextDelta("x")), Phase.asking),
@@ -153,12 +153,12 @@ AWAITED: list[tuple[Callable[[], Agent], ev.Event, Phase]] = [
     (asking, ev.ModelFailed(1, ErrorKind.overloaded, "busy"), Phase.retrying),
     (asking, ev.ModelFailed(1, ErrorKind.context_overflow, "too long"), Phase.closing),
     (asking, ev.Stop(), Phase.closing),
-    (asking, ev.Inject("x"), Phase.asking),
+    (asking, ev.Inject("x", 1), Phase.asking),
     (asking, ev.TimerFired(ev.Timer.turn, 1), Phase.closing),
     (retrying, ev.TimerFired(ev.Timer.retry, 1), Phase.asking),
     (retrying, ev.TimerFired(ev.Timer.turn, 1), Phase.closing),
     (retrying, ev.Stop(), Phase.closing),
-    (retrying, ev.Inject("x"), Phase.retrying),
+    (retrying, ev.Inject("x", 1), Phase.retrying),
     (calling, ev.ToolDone(1, protocol.text("ok")), Phase.asking),
     (asked_the_user, ev.ToolDone(1, protocol.text("ok")), Phase.closing),
     (waiting_to_write, ev.Stored(1), Phase.calling),
@@ -166,14 +166,14 @@ AWAITED: list[tuple[Callable[[], Agent], ev.Event, Phase]] = [
     (waiting_to_write, ev.TimerFired(ev.Timer.turn, 1), Phase.closing),
     (calling, ev.Stop(), Phase.stopping),
     (waiting_to_write, ev.Stop(), Phase.closing),
-    (calling, ev.Inject("x"), Phase.calling),
+    (calling, ev.Inject("x", 1), Phase.calling),
     (stopping, ev.ToolDone(1, protocol.text("ok")), Phase.closing),
     (stopping, ev.TimerFired(ev.Timer.stop, 1), Phase.closing),
     (stopping, ev.Stop(), Phase.stopping),
     (closing, ev.Stored(1), Phase.idle),
     (injected_late, ev.Stored(1), Phase.asking),
     (closing, ev.Stop(), Phase.closing),
-    (closing, ev.Inject("x"), Phase.closing),
+    (closing, ev.Inject("x", 1), Phase.closing),
 ]
 
 # Events for work that nobody waits for any more.
@@ -420,22 +420,57 @@ def test_the_words_of_a_given_up_reply_are_kept() -> None:
 
 def test_injected_words_come_with_the_next_result() -> None:
     """Words injected while tools run stand right behind their results."""
-    agent = calling().give(ev.Inject("faster"), ev.Inject("please"))
+    agent = calling().give(ev.Inject("faster", 1), ev.Inject("please", 2))
     (ask,) = agent.took(ev.Ask)
     (ask,) = agent.done(1).took(ev.Ask)
     assert ask.content.messages[-2:] == (User("faster"), User("please"))
 
 
+def test_injected_words_are_given_in_the_step_that_they_are_appended_in() -> None:
+    """So that a store which has both or neither has them once. They stay in the order in which they came."""
+    agent = calling().give(ev.Inject("faster", 7), ev.Inject("please", 8))
+    assert agent.took(ev.Given) == []
+    agent.effects.clear()
+    agent.done(1)
+    appended = [effect for effect in agent.effects if isinstance(effect, ev.Append | ev.Given | ev.Ask)]
+    assert [type(effect) for effect in appended] == [ev.Append, ev.Append, ev.Given, ev.Ask]
+    assert appended[1:3] == [ev.Append((r.Injected("faster"), r.Injected("please"))), ev.Given((7, 8))]
+
+
+@pytest.mark.parametrize(
+    ("made", "event"),
+    [
+        (Agent, ev.Inject("words", 1)),
+        (lambda: closing().give(ev.Inject("words", 1)), ev.Stored(1)),
+        (lambda: closing().give(ev.Inject("words", 1)), ev.Stop()),
+        (lambda: asking().give(ev.Inject("words", 1)), ev.Stop()),
+        (lambda: retrying().give(ev.Inject("words", 1)), ev.Stop()),
+        (lambda: calling().give(ev.Inject("words", 1)), ev.TimerFired(ev.Timer.turn, 1)),
+        (lambda: stopping().give(ev.Inject("words", 1)), ev.ToolDone(1, protocol.text("ok"))),
+        (lambda: waiting_to_write().give(ev.Inject("words", 1)), ev.Stop()),
+        (broke, ev.Inject("words", 1)),
+    ],
+)
+def test_injected_words_are_in_the_history_however_the_turn_goes_on(made: Callable[[], Agent], event: ev.Event) -> None:
+    """Once, and told as given: as a prompt when nothing ran, and where a turn ends before they could be given."""
+    agent = made().give(event)
+    for run in range(agent.state.runs + 1):
+        agent.done(run)
+    assert agent.took(ev.Given) == [ev.Given((1,))]
+    assert agent.state.history.count(User("words")) == 1
+    assert agent.state.injected == ()
+
+
 def test_injected_words_behind_the_last_result_are_not_lost() -> None:
     """Words injected during what would have been the last reply make the model go on."""
-    agent = asking().give(ev.Inject("and now?")).reply("done")
+    agent = asking().give(ev.Inject("and now?", 1)).reply("done")
     assert agent.state.phase is Phase.asking
     assert agent.state.history[-2:] == (Assistant("done"), User("and now?"))
 
 
 def test_injected_words_in_the_last_moment_begin_a_turn() -> None:
     """Words injected while the turn is being stored are the next turn's prompt."""
-    agent = closing().give(ev.Inject("one"), ev.Inject("two")).stored()
+    agent = closing().give(ev.Inject("one", 1), ev.Inject("two", 2)).stored()
     assert agent.state.phase is Phase.asking
     assert agent.state.turn == 2
     assert agent.state.history[-1] == User("one\n\ntwo")
@@ -443,7 +478,7 @@ def test_injected_words_in_the_last_moment_begin_a_turn() -> None:
 
 def test_a_stop_in_the_last_moment_begins_no_turn() -> None:
     """Words injected in the last moment of a turn that is then stopped are kept, stored, and begin no turn."""
-    agent = closing().give(ev.Inject("one"), ev.Stop(), ev.Stored(1))
+    agent = closing().give(ev.Inject("one", 1), ev.Stop(), ev.Stored(1))
     assert agent.state.phase is Phase.closing
     assert agent.stored().took(ev.SetState)[-1] == ev.SetState("idle")
     assert len(agent.took(ev.TurnEnded)) == 1
@@ -494,7 +529,7 @@ def test_a_question_ends_the_turn() -> None:
 
 def test_an_injected_answer_is_an_answer() -> None:
     """When words are injected while the model asks, it goes on with them."""
-    agent = asking().give(ev.Inject("the blue one")).reply("", ("q", "ask_user", '{"question":"Which?"}'))
+    agent = asking().give(ev.Inject("the blue one", 1)).reply("", ("q", "ask_user", '{"question":"Which?"}'))
     assert agent.state.phase is Phase.asking
     agent.reply("fine").stored()
     assert agent.took(ev.TurnEnded)[0].reason is r.Reason.answered

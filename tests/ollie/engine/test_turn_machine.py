@@ -20,6 +20,7 @@ from ollie.engine.messages import (
     ToolSpec,
     Usage,
     UsageReport,
+    User,
 )
 from ollie.engine.own import SPECS
 from ollie.engine.records import message_of
@@ -57,6 +58,8 @@ class TurnMachine(RuleBasedStateMachine):
         self.appended_behind: dict[int, bool] = {}  # by barrier: something was appended behind it
         self.durable = True  # everything appended is known to be stored
         self.history: list[object] = []  # as a store would have it
+        self.injected: dict[int, str] = {}  # the words that the store still has beside it, by entry
+        self.entries = 0
         self.idle = True
 
     def give(self, event: ev.Event) -> None:
@@ -65,7 +68,7 @@ class TurnMachine(RuleBasedStateMachine):
         for effect in effects:
             self.apply(effect)
 
-    def apply(self, effect: ev.Effect) -> None:  # noqa: C901  # a dispatch over the effects
+    def apply(self, effect: ev.Effect) -> None:  # noqa: C901, PLR0912  # a dispatch over the effects
         """Do as told, and check that it may be told now."""
         if self.idle:
             assert isinstance(effect, ev.SetState | ev.Append | ev.ClearHistory), f"idle, and then {effect}"
@@ -79,6 +82,11 @@ class TurnMachine(RuleBasedStateMachine):
                 self.history += [message for record in records if (message := message_of(record))]
                 self.appended_behind = dict.fromkeys(self.appended_behind, True)
                 self.durable = False
+            case ev.Given(entries):
+                words = [self.injected.pop(entry) for entry in entries]
+                assert self.history[-1] == User("\n\n".join(words)) or self.history[-len(words) :] == [
+                    *map(User, words)
+                ]
             case ev.Barrier(number):
                 self.barriers.append(number)
                 self.appended_behind[number] = False
@@ -120,10 +128,17 @@ class TurnMachine(RuleBasedStateMachine):
         """The history is forgotten."""
         self.give(ev.Clear())
 
-    @rule(event=st.sampled_from([ev.Stop(), ev.Inject("also"), ev.SetPlan("a plan"), ev.SetPlan(""), ev.Spent(0.5)]))
+    @rule(event=st.sampled_from([ev.Stop(), ev.SetPlan("a plan"), ev.SetPlan(""), ev.Spent(0.5)]))
     def meddle(self, event: ev.Event) -> None:
-        """Somebody stops it, injects words, writes its plan; a sub-agent costs something."""
+        """Somebody stops it, writes its plan; a sub-agent costs something."""
         self.give(event)
+
+    @rule()
+    def inject(self) -> None:
+        """Somebody injects words, which the store has first."""
+        self.entries += 1
+        self.injected[self.entries] = f"also {self.entries}"
+        self.give(ev.Inject(f"also {self.entries}", self.entries))
 
     @rule(limits=st.builds(Limits, max_steps=st.integers(0, 3), max_cost_usd=st.sampled_from([0.0, 0.1, 9.0])))
     def configure(self, limits: Limits) -> None:
@@ -202,6 +217,12 @@ class TurnMachine(RuleBasedStateMachine):
     def the_store_has_the_history(self) -> None:
         """What was appended is the history, in order."""
         assert tuple(self.history) == self.state.history
+
+    @invariant()
+    def injected_words_are_in_one_place(self) -> None:
+        """With the store, until they are in the history; at rest they are there."""
+        assert tuple(self.injected) == tuple(one.entry for one in self.state.injected)
+        assert not (self.idle and self.injected)
 
     @invariant()
     def the_history_is_valid_at_rest(self) -> None:

@@ -118,6 +118,20 @@ class Agent(Entity[AgentRow]):
         text = prompts.read(data, self._services.config.max_prompt_bytes)
         await self._store.stored(self.runner.enqueue(text, pressing=pressing))
 
+    async def inject(self, text: str, *, by: "Agent | None") -> bool:
+        """Give words to its model with the next tool result, or before the turn ends; durable when this returns.
+
+        Where no turn runs they are a prompt; whether one runs.
+
+        Raises:
+            RefusedError: as `prompt`.
+        """
+        self.permit(by)
+        words = prompts.read(text.encode(), self._services.config.max_prompt_bytes)
+        injected, seq = self.runner.inject(words)
+        await self._store.stored(seq)
+        return injected
+
     def next_prompt(self, *, by: "Agent | None") -> Lease | None:
         """The next prompt of the queue, for a reader, who has it for good when he has read it whole."""
         self.permit(by)

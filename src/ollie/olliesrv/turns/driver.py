@@ -97,6 +97,8 @@ class Turns:
         match effect:
             case ev.Append(records):
                 self.last = self._runner.append(records)
+            case ev.Given(entries):
+                self.last = self._runner.given(entries)
             case ev.Barrier(number):
                 self._start_barrier(number)
             case ev.Ask(number, request):

@@ -1,13 +1,20 @@
 """The tools of one agent, as its model is told about them: what its tool server last said."""
 
+import asyncio
+import contextlib
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ninep.errors import NinepError
 from ollie.engine.messages import ToolSpec
+from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.settings.outfit import Outfit
 
 if TYPE_CHECKING:
     from ollie.olliesrv.toolserver.toolserver import ToolServer
+
+_log = logging.getLogger(__name__)
 
 
 class Kit:
@@ -41,6 +48,12 @@ class Kit:
         if tools or self.specs:
             self.specs = await self._toolsrv.specs(self._agent, tools, again)
 
+    async def refresh(self, again: str = "") -> None:
+        """As `fetch`, if a tool server runs. The next turn says what is wrong."""
+        if self._toolsrv.process is not None:
+            with self._toolsrv.connection.held(), contextlib.suppress(RefusedError):
+                await self.fetch(again)
+
     async def fetched(self) -> tuple[ToolSpec, ...]:
         """All that the agent has, those that the engine answers included; starts the tool server if need be."""
         with self._toolsrv.connection.held():
@@ -54,3 +67,16 @@ class Kit:
             return False
         self.specs = specs
         return True
+
+
+def problem(fetching: asyncio.Task[None]) -> str:
+    """Why a turn cannot ask its model, from how fetching has ended; empty when it can, or was stopped."""
+    if fetching.cancelled():
+        return ""
+    error = fetching.exception()
+    if error is None:
+        return ""
+    if not isinstance(error, NinepError):
+        _log.error("a turn could not be made ready", exc_info=error)
+        return "internal error, see the server's log"
+    return str(error)

@@ -2,6 +2,9 @@
 
 One in hand is still in the store, so that it is lost to nobody, and yet is neither run nor given to anyone else: that
 whose turn is being made ready, and those that readers of `fifo` are reading.
+
+Words injected into a turn are stored here as well, beside the queue: when the server ends before the model was given
+them, they are a prompt.
 """
 
 import asyncio
@@ -21,7 +24,7 @@ class Queue:
         settled: called when a reader has read one whole, or has given it back.
 
     Attributes:
-        length: how many there are, those in hand included.
+        length: how many there are, those in hand included and injected words not.
         held: none may be run for now.
     """
 
@@ -30,6 +33,7 @@ class Queue:
         self._agent = agent
         self._settled = settled
         self._in_hand: set[int] = set()
+        self._injected: set[int] = set()
         self._storing: set[asyncio.Task[None]] = set()
         self._closed = False
         self.length = len(store.queue(agent))
@@ -51,7 +55,8 @@ class Queue:
 
     def take(self) -> Queued:
         """Take the oldest in hand that nobody has; there is one."""
-        queued = next(queued for queued in self._store.queue(self._agent) if queued.entry not in self._in_hand)
+        taken = self._in_hand | self._injected
+        queued = next(queued for queued in self._store.queue(self._agent) if queued.entry not in taken)
         self._in_hand.add(queued.entry)
         return queued
 
@@ -59,6 +64,18 @@ class Queue:
         """Remove one that is in hand."""
         self._in_hand.remove(entry)
         self.length -= 1
+        return self._store.dequeue(self._agent, entry)
+
+    def inject(self, text: str) -> tuple[int, Seq]:
+        """Keep words beside the queue; their entry, and the number of the change."""
+        seq = self._store.enqueue(self._agent, text)
+        entry = self._store.queue(self._agent)[-1].entry
+        self._injected.add(entry)
+        return entry, seq
+
+    def given(self, entry: int) -> Seq:
+        """The model has been given injected words."""
+        self._injected.remove(entry)
         return self._store.dequeue(self._agent, entry)
 
     def lease(self) -> "Lease | None":

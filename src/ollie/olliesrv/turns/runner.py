@@ -12,7 +12,6 @@ else the next prompt, or the session's command `resume`.
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +31,7 @@ from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Transcript, history
 from ollie.olliesrv.turns.driver import Turns
 from ollie.olliesrv.turns.ends import Ends
-from ollie.olliesrv.turns.kit import Kit
+from ollie.olliesrv.turns.kit import Kit, problem
 from ollie.olliesrv.turns.patience import patiently
 from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.queue import Lease, Queue
@@ -43,7 +42,6 @@ from ollie.store.rows import Queued, Seq, StoreError
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.session import Session
 
-_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -87,6 +85,7 @@ class Runner:
         self._problem = ""
         self._trouble = ""
         self._stop_note = ""
+        self._words: list[ev.Inject] = []
         self._closing = False
         self._holding = False
         self._pressing = False
@@ -133,6 +132,22 @@ class Runner:
         self.let_go()
         return seq
 
+    def inject(self, text: str) -> tuple[bool, Seq]:
+        """Give words to the model in the turn that runs; where none runs they are a prompt. Whether one runs."""
+        if not self.busy:
+            return False, self.enqueue(text)
+        entry, seq = self._queue.inject(text)
+        words = ev.Inject(text, entry)
+        if self._turns is None or self._preparing is not None:
+            self._words.append(words)  # until the turn begins
+        else:
+            self._turns.feed(words)
+        return True, seq
+
+    def given(self, entries: Sequence[int]) -> Seq:
+        """The model has been given injected words; in one step of the loop with their place in the history."""
+        return [self._queue.given(entry) for entry in entries][-1]
+
     def complete(self, key: str, message: str) -> Seq:
         """Add a message to the queue, unless one with this key was added before; a queue that is held stays held."""
         if self.account.complete(key):
@@ -178,7 +193,7 @@ class Runner:
         try:
             turns = await patiently(self.turns, self._in_trouble)
             await asyncio.wait({self._fetching})
-            self._problem = _problem(self._fetching)
+            self._problem = problem(self._fetching)
         finally:
             self._fetching.cancel()
             self._fetching = self._preparing = None
@@ -197,9 +212,9 @@ class Runner:
             setup = ev.Setup("")
         self._queue.remove(queued.entry)
         self._pressing = False
-        turns.feed(
-            ev.Configure(setup), ev.Prompt(queued.text), *([ev.Stop(self._stop_note)] if self._stop_note else [])
-        )
+        words, self._words = self._words, []
+        stop = [ev.Stop(self._stop_note)] if self._stop_note else []
+        turns.feed(ev.Configure(setup), ev.Prompt(queued.text), *words, *stop)
 
     def _changed(self) -> None:
         """Announce the state; the tool server is held while it is `running`."""
@@ -307,10 +322,7 @@ class Runner:
         Args:
             again: the one of them that is to be read from disk again.
         """
-        toolsrv = self._session.toolsrv
-        if toolsrv.process is not None:
-            with toolsrv.connection.held(), contextlib.suppress(RefusedError):  # the next turn says what is wrong
-                await self._kit.fetch(again)
+        await self._kit.refresh(again)
         self.reconfigure()
 
     def set_plan(self, text: str) -> None:
@@ -375,19 +387,6 @@ class Runner:
             async with asyncio.timeout(self._services.config.close_s):
                 await self.stop(note)
         await self.close()
-
-
-def _problem(task: asyncio.Task[None]) -> str:
-    """Why a turn cannot ask its model, from how the preparation ended; empty when it can, or was stopped."""
-    if task.cancelled():
-        return ""
-    error = task.exception()
-    if error is None:
-        return ""
-    if not isinstance(error, NinepError):
-        _log.error("a turn could not be made ready", exc_info=error)
-        return "internal error, see the server's log"
-    return str(error)
 
 
 def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:

@@ -5,7 +5,9 @@ from functools import partial
 from typing import Final
 
 from ninep.files import Command, done
+from ninep.tree import Role
 from ollie.olliesrv.door.peer import OlliePeer
+from ollie.olliesrv.errors import denied
 from ollie.olliesrv.ns.session.agent.proc import top
 from ollie.olliesrv.sessions import processes
 from ollie.olliesrv.sessions.agent import Agent
@@ -15,6 +17,10 @@ async def _stop(agent: Agent, peer: OlliePeer, _argument: str) -> str:
     stopped = await agent.stop(by=peer.agent)
     rest = f"; {agent.queued} queued" if agent.queued else ""
     return ("stopped" if stopped else "nothing to stop") + rest
+
+
+async def _inject(agent: Agent, peer: OlliePeer, text: str) -> str:
+    return "injected" if await agent.inject(text, by=peer.agent) else "prompted"
 
 
 async def _setting(key: str, agent: Agent, peer: OlliePeer, value: str) -> str:
@@ -29,6 +35,8 @@ async def _backend(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
 
 async def _name(agent: Agent, peer: OlliePeer, name: str) -> str:
     if name:
+        if peer.role is not Role.USER:
+            raise denied()  # as the mode of `name` says
         await agent.rename(name, by=peer.agent)
     return agent.name
 
@@ -73,6 +81,8 @@ COMMANDS: Final[Sequence[Command[Agent]]] = (
         lambda agent, peer, _: done(agent.clear(by=peer.agent), "cleared"),
     ),
     Command("kill", "", "remove the agent", lambda agent, peer, _: done(agent.kill(by=peer.agent), "killed")),
+    Command("inject", "TEXT…", "tell its model something in the turn that runs, else prompt it", _inject),
+    Command("i", "TEXT…", "the same", _inject),
     Command(
         "agent", "[profile]", "show or change the profile, with its system prompt and tools", partial(_setting, "agent")
     ),

@@ -14,7 +14,7 @@ _JOIN_BYTES = 4096  # a payload up to this is joined to its header at once
 
 
 class Output:
-    """The output of a session.
+    """The output of a session, which is made of this and of what it does with input.
 
     Args:
         driver: woken where there is output and no messages are being handled.
@@ -24,18 +24,20 @@ class Output:
     Attributes:
         output: pieces to write, in order. The driver empties it.
         output_bytes: their length.
+        processing: messages are being handled; the driver writes after that.
+        closed: nothing is sent any more.
         wording: makes the text of an Rerror from an ename; None leaves it as it is.
     """
 
     __slots__ = (
-        "_closed",
         "_deliveries",
         "_msize",
-        "_processing",
         "_trace",
+        "closed",
         "driver",
         "output",
         "output_bytes",
+        "processing",
         "wording",
     )
 
@@ -46,19 +48,19 @@ class Output:
         self.wording: Callable[[str], str] | None = None
         self._msize = msize
         self._trace = trace
-        self._processing = False  # messages are being handled; the driver writes after that
-        self._closed = False
+        self.processing = False
+        self.closed = False
         self._deliveries: list[Callable[[], None]] | None = None
 
     def send(self, frame: bytes) -> None:
         """Send a whole message that is no handler's reply."""
-        if self._closed:
+        if self.closed:
             return
         if self._trace is not None:
             self._trace("->", frame)
         self.output.append(frame)
         self.output_bytes += len(frame)
-        if not self._processing:
+        if not self.processing:
             self.driver.wake()
 
     def rread(self, tag: int, file: OpenFile, count: int, data: bytes) -> bytes:
@@ -70,8 +72,8 @@ class Output:
             if self._deliveries is None:
                 self._deliveries = []
             self._deliveries.append(file.sent)
-            file.sent = None
-        if size <= _JOIN_BYTES or self._trace is not None or self._closed:
+            file.sent = None  # type: ignore[misc]  # who set it has a slot for it
+        if size <= _JOIN_BYTES or self._trace is not None or self.closed:
             return _wire.pack_rread(tag, data)
         self.output.append(_wire.LAYOUT_32.pack(11 + size, _wire.RREAD, tag, size))
         self.output_bytes += 11
@@ -85,6 +87,13 @@ class Output:
         if len(ename) * 4 > limit:
             ename = ename.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
         return _wire.pack_rerror(tag, ename)
+
+    def discard(self) -> None:
+        """Nobody reads it any more: neither what there is nor what is still to come."""
+        self.closed = True
+        self.output.clear()
+        self.output_bytes = 0
+        self._deliveries = None
 
     def sent(self) -> None:
         """All output was handed to the transport."""

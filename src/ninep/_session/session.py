@@ -67,7 +67,6 @@ class Session(Output):
     Attributes:
         iounit: the largest payload of one message.
         fids: in use.
-        outstanding: how many requests have not ended.
         written_bytes: in Twrites that have not been answered.
     """
 
@@ -84,7 +83,6 @@ class Session(Output):
         "fids",
         "iounit",
         "limits",
-        "outstanding",
         "written_bytes",
     )
 
@@ -99,7 +97,6 @@ class Session(Output):
         self.limits = limits
         self.iounit = limits.msize - _wire.IO_HEADER_BYTES
         self.fids = Fids(limits.fids)
-        self.outstanding = 0
         self.written_bytes = 0
         self._dialect = dialect
         self._handlers: Sequence[Handler] = _GREETING
@@ -115,6 +112,11 @@ class Session(Output):
     def holding(self) -> bool:
         """Whether input waits until everything that runs has ended."""
         return self._then is not None
+
+    @property
+    def outstanding(self) -> int:
+        """How many requests have not ended."""
+        return len(self._running)
 
     # Input
 
@@ -138,33 +140,33 @@ class Session(Output):
         """
         data, size = self._input, len(self._input)
         unpack_header = _wire.HEADER.unpack_from
-        self._processing = True
+        self.processing = True
         try:
-            while self._then is None and not self._closed and size - self._at >= _wire.HEADER_BYTES:
+            while self._then is None and not self.closed and size - self._at >= _wire.HEADER_BYTES:
                 if self.output_bytes >= OUTPUT_BYTES:
                     return True
                 at = self._at
                 length, kind, tag = unpack_header(data, at)
                 end = at + length
                 if end > size or not _wire.HEADER_BYTES <= length <= self._msize:
-                    _wire.message_end(data, at, self._msize)
-                    break
+                    _wire.message_end(data, at, self._msize)  # it refuses a size that no message has
+                    break  # the rest is still to come
                 self._at = end
                 if self._trace is not None:
                     self._trace("<-", data[at:end])
                 try:
-                    if self.outstanding:
+                    if self._running:
                         self._check_tag(kind, tag)
                     reply = self._handlers[kind](self, tag, data, at, end)
-                except Exception as error:  # noqa: BLE001  see there
+                except Exception as error:  # noqa: BLE001  a bug of the tree ends its request and nothing else
                     reply = self._failed(kind, tag, error)
                 if reply is not None:
-                    if self._trace is not None:
+                    if self._trace is not None:  # as `send`, without the cost of a call
                         self._trace("->", reply)
                     self.output.append(reply)
                     self.output_bytes += len(reply)
         finally:
-            self._processing = False
+            self.processing = False
         if self._at == size:
             self._input, self._at = b"", 0
         return False
@@ -181,7 +183,7 @@ class Session(Output):
     def _check_tag(self, kind: int, tag: int) -> None:
         if tag in self._requests or tag in self._flushes:
             raise NinepError(errors.TAG_IN_USE)
-        if self.outstanding >= self.limits.requests and kind not in _ALWAYS:
+        if len(self._running) >= self.limits.requests and kind not in _ALWAYS:
             raise NinepError(errors.TOO_MANY_REQUESTS)
 
     # Requests that wait
@@ -194,11 +196,10 @@ class Session(Output):
             self.enter(request)
 
     def enter(self, request: Request) -> None:
-        """Count it among those that have not ended."""
+        """It is one of those that have not ended."""
         if request in self._running:
             return
         self._running.add(request)
-        self.outstanding += 1
         self.written_bytes += request.written_bytes
         if request.tag is not None:
             self._requests[request.tag] = request
@@ -234,7 +235,6 @@ class Session(Output):
         if request.timer is not None:
             request.timer.cancel()
         self._running.remove(request)
-        self.outstanding -= 1
         self.written_bytes -= request.written_bytes
         if request.tag is not None:
             del self._requests[request.tag]
@@ -331,10 +331,8 @@ class Session(Output):
 
     def close(self) -> None:
         """The connection is lost: everything ends, nothing is sent; then the driver's `closed` is called."""
-        self._closed = True
+        self.discard()
         self._input, self._at = b"", 0
-        self.output.clear()
-        self._deliveries = None
         self._wind_down(self.driver.closed)
 
     def _wind_down(self, then: Callable[[], None]) -> None:
@@ -363,7 +361,7 @@ class Session(Output):
             return
         then, self._then = self._then, None
         then()
-        if not self._closed and not self._processing:
+        if not self.closed and not self.processing:
             self.driver.wake()
 
 

@@ -49,7 +49,6 @@ class TextFile(OpenFile):
     __slots__ = ("_content",)
 
     def __init__(self, content: bytes) -> None:
-        super().__init__()
         self._content = content
 
     def read(self, offset: int, count: int) -> bytes:
@@ -122,7 +121,6 @@ class StoredTextFile(OpenFile):
     __slots__ = ("_buffer", "_place")
 
     def __init__(self, place: Place, buffer: TextBuffer) -> None:
-        super().__init__()
         self._place = place
         self._buffer = buffer
 

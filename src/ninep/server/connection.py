@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from ninep import dial
+from ninep import tree as trees
 from ninep._session import DIALECT, OUTPUT_BYTES, AfidConversation, Place, Session
 from ninep.enames import for_linux
 from ninep.errors import NinepError, ProtocolError
 from ninep.server.inline import Inline
-from ninep.tree import Options
 
 if TYPE_CHECKING:
     from ninep.server.server import Server
@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
     async def attach(self, uname: str, aname: str, auth: AfidConversation | None) -> Place:
         """The server decides."""
         place = await self._server.attach(self._conn, uname, aname, auth)
-        if Options.split(aname)[1].kernel:
+        if isinstance(place, trees.Place) and place.attached.options.kernel:
             self.session.wording = for_linux
         return place
 
@@ -179,8 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         if not output:
             return
         if self._transport.is_closing():
-            output.clear()
-            session.output_bytes = 0
+            session.discard()
             return
         if session.output_bytes <= OUTPUT_BYTES:
             self._transport.write(output[0] if len(output) == 1 else b"".join(output))

@@ -59,10 +59,14 @@ class Node:
     """An entry in its place in the table, and what places and stats of it have in common.
 
     Attributes:
+        entry: of the table.
         index: which entry of the tree it is.
+        parent: the directory it is in; None at the top.
         fixed_qid: the bytes of a qid that are the entry's; None where they have a version.
         children: of a directory, by name; they are well-formed. None for a file.
         each: the entry for all other names.
+        filled: whether a directory's entries are there now; None where they always are.
+        type: of its qid.
         mode: with the bit of a directory.
     """
 

@@ -12,7 +12,8 @@ class Options:
     Args:
         yield_s: a blocked read gives end of file after so many seconds; None waits for ever.
         kernel: for Linux's own client: a stream answers one empty read between a piece of data and a wait, since it
-            repeats Treads until its buffer is full; and errors are told in the words that it knows.
+            repeats Treads until its buffer is full; and from then on errors of the whole connection are told in the
+            words that it knows.
     """
 
     yield_s: float | None = None

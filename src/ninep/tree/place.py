@@ -36,7 +36,11 @@ class Attached:
 
 
 class Place:
-    """Where a fid is: an entry, and the objects that lead there."""
+    """Where a fid is: an entry, and the objects that lead there.
+
+    `walk`, `open` and `stat` are most of what is ever asked: they spell out what the others call by name (`check`,
+    `permit`, `is_dir`, `peer`).
+    """
 
     __slots__ = ("attached", "node", "scope")
 
@@ -128,7 +132,7 @@ class Place:
         check_name(name)
         if node.each is None:
             raise NinepError(errors.NOT_FOUND)
-        return node.each, node.each.entry.find(scope.obj, self.attached.peer, name)  # type: ignore[attr-defined]  # it is an Each
+        return node.each, node.each.entry.find(scope.obj, self.peer, name)  # type: ignore[attr-defined]  # it is an Each
 
     async def _walk_on(  # noqa: PLR0917  where `_walk` stopped
         self, each: Node, scope: Scope, finding: Awaitable[Any], name: str, names: Iterator[str], qids: list[bytes]
@@ -178,7 +182,7 @@ class Place:
             return iter(())
         if node.each is None:
             return self._places(())
-        listing = node.each.entry.names(self.obj, self.attached.peer)  # type: ignore[attr-defined]  # it is an Each
+        listing = node.each.entry.names(self.obj, self.peer)  # type: ignore[attr-defined]  # it is an Each
         if awaitable(listing):
             return self._list(listing)
         return self._places(list(listing))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ninep import dial
 from ninep._wire import ORDWR, OREAD, OWRITE
-from ninep.blocking import Connection
+from ninep.blocking import Connection, File
 from ninep.errors import ConnectionLostError, NinepError
 from ollie.cli import approvals, reach
 from ollie.cli.reply import Reply
@@ -53,16 +53,29 @@ def _ask(options: argparse.Namespace) -> int:
     cwd = _directory()
     _writable()
     place = reach.address(options.address)
-    # The agent goes with the connection that asked for it, however this command ends. The other is for all else: an
-    # interrupt of what it waits for ends it.
+    # The agent goes with the connection that asked for it, however this command ends; where it can be, that is waited
+    # for. The other connection is for all else: an interrupt of what it waits for ends it.
     with reach.connect_or_start(place, _tell) as owner, reach.connect(place) as server:
         agents = f"session/{_session(server, cwd)}/agent"
         with owner.open(f"{agents}/new", ORDWR) as life:
             life.write(b"keep=no\n")
-            reply = _converse(server, f"{agents}/{life.read().decode().strip()}", prompt)
+            agent = f"{agents}/{life.read().decode().strip()}"
+            try:
+                reply = _converse(server, agent, prompt)
+            except BaseException:
+                _give_up(life)
+                raise
     if not reply.ok:
         raise FailedError(reply.note or reply.error or "the turn ended without an answer")
     return 0
+
+
+def _give_up(life: File) -> None:
+    """Let the agent go; the answer comes when nothing of it is alive."""
+    try:
+        life.close()
+    except NinepError:
+        return  # what is on its way already says more
 
 
 def _directory() -> str:

@@ -98,6 +98,7 @@ def test_a_path_of_a_policy_that_a_tool_replaces(server: House) -> None:
     assert run(server, f"rm -r bin; ln -s {server.path}/out bin") == "(no output)"
     said = run(server, "cat bin/key; echo planted >bin/planted")
     assert "secret" not in said
+    assert f"[not allowed, for it leads through a link: {server.work}/bin]" in said
     assert said.count("Permission denied") == 2
     assert not (server.path / "out/planted").exists()
 

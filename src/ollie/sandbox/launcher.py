@@ -17,6 +17,7 @@ from pathlib import Path
 from ollie.protocol.expand import environment
 from ollie.protocol.policy import Filesystem, Policy
 from ollie.sandbox import landlock, open_files, plans, programs
+from ollie.sandbox.enforce import leads_through_link
 from ollie.sandbox.probe import missing, probe
 from ollie.sandbox.processes import children
 from ollie.sandbox.requests import Begin, Plan, Start, start_argument
@@ -87,7 +88,7 @@ class Launcher:
         Raises:
             SandboxError: `cannot run foo: No such file or directory`; what the kernel lacks, with `best_effort: false`.
         """
-        notes = self._unenforced(spec.policy)
+        notes = (*self._unenforced(spec.policy), *_left_out(spec.policy))
         policy = spec.policy and programs.complete(spec.policy, environment(spec.policy, self._environ, {}))
         if policy and policy.advanced.ldd and spec.argv:
             policy = programs.with_libraries(policy, await self._libraries(spec, policy))
@@ -180,6 +181,13 @@ class Launcher:
             return programs.libraries(os.pread(listing, os.fstat(listing).st_size, 0).decode(errors="surrogateescape"))
         finally:
             os.close(listing)
+
+
+def _left_out(policy: Policy | None) -> tuple[str, ...]:
+    """What a policy names for tools to write and they have made links, which are not followed: sentences."""
+    files = policy.filesystem if policy else Filesystem()
+    paths = dict.fromkeys((*files.rw, *files.rwx, *(policy.real if policy else ())))
+    return tuple(f"not allowed, for it leads through a link: {path}" for path in paths if leads_through_link(path))
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

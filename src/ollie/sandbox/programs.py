@@ -55,6 +55,7 @@ _MANAGERS: dict[str, tuple[str, ...]] = {
     ".volta/bin": (".volta/tools",),
     ".local/bin": (".local/share/uv/python", ".local/share/uv/tools", ".local/share/pipx", ".local/pipx/venvs"),
 }
+_LOADERS = ("/usr", "/lib", "/lib64", "/nix/store", "/gnu/store")
 _ADDRESS = re.compile(r"\s\(0x[0-9a-f]+\)$")
 
 
@@ -112,7 +113,17 @@ def find(name: str, env: Mapping[str, str], cwd: str) -> str | None:
 
 
 def loader(program: str) -> str | None:
-    """The dynamic loader that a program names (PT_INTERP of a 64 bit ELF file), None for a script or a static one."""
+    """The dynamic loader that a program names, None for a script or a static one, and for a loader of somebody's own.
+
+    To ask a loader is to run it, where it may read everything; so it is one of the system's.
+    """
+    named = _interpreter(program)
+    known = named is not None and any(covers(place, os.path.realpath(named)) for place in _LOADERS)
+    return named if known else None
+
+
+def _interpreter(program: str) -> str | None:
+    """PT_INTERP of a 64 bit ELF file."""
     try:
         with Path(program).open("rb") as file:
             head = file.read(4096)

@@ -12,7 +12,19 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from socket import AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_STREAM
+from socket import (
+    AF_INET,
+    AF_INET6,
+    AF_NETLINK,
+    AF_UNIX,
+    IPPROTO_ICMP,
+    IPPROTO_ICMPV6,
+    IPPROTO_TCP,
+    IPPROTO_UDP,
+    SOCK_DGRAM,
+    SOCK_SEQPACKET,
+    SOCK_STREAM,
+)
 from typing import NamedTuple
 
 from ollie.protocol.policy import Network
@@ -78,6 +90,8 @@ ALWAYS: tuple[Rule, ...] = (
 WITHOUT_LANDLOCK: tuple[Rule, ...] = (Rule("ptrace"),)
 
 _FAMILIES = (AF_INET, AF_INET6, AF_NETLINK)
+# TCP and UDP, also over several paths (262) and as ping has it; the kernel loads the module of any other for who asks.
+_PROTOCOLS = (0, IPPROTO_TCP, IPPROTO_UDP, 262, IPPROTO_ICMP, IPPROTO_ICMPV6)
 _PAIR_TYPES = (SOCK_STREAM, SOCK_SEQPACKET)
 
 
@@ -92,6 +106,8 @@ def _network(network: Network) -> tuple[Rule, ...]:
     if network.enabled:
         # No raw sockets; of netlink only routes (0), which the resolver and getifaddrs read.
         denied.append(Rule("socket", errno.EACCES, (Test(0, (AF_INET, AF_INET6)), _not_type(SOCK_STREAM, SOCK_DGRAM))))
+        unknown = (Test(0, (AF_INET, AF_INET6)), Test(2, _PROTOCOLS, none=True))
+        denied.append(Rule("socket", errno.EPROTONOSUPPORT, unknown))
         denied.append(Rule("socket", errno.EACCES, (Test(0, (AF_NETLINK,)), Test(2, (0,), none=True))))
     if not network.unix_sockets:
         # A datagram pair can be sent anywhere by address; a connected stream pair cannot.

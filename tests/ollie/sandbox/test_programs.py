@@ -205,6 +205,19 @@ def test_loader(tmp_path: Path) -> None:
     assert Path(found).exists()
 
 
+def test_a_loader_of_somebodys_own(tmp_path: Path) -> None:
+    """It would be run to be asked, so it is none."""
+    found = loader(os.path.realpath(sys.executable))
+    if found is None:
+        pytest.skip("this interpreter is linked statically")
+    image = Path(os.path.realpath(sys.executable)).read_bytes()
+    own = b"/tmp/own".ljust(len(found), b"\0")
+    (tmp_path / "program").write_bytes(image.replace(found.encode(), own, 1))
+    assert loader(str(tmp_path / "program")) is None
+    (tmp_path / "program").write_bytes(image)
+    assert loader(str(tmp_path / "program")) == found
+
+
 def test_libraries() -> None:
     """The paths of the loader's list, without what is no file."""
     listing = (

@@ -26,6 +26,18 @@ def test_output_and_status(inside: Inside, place: Path, policy: object) -> None:
     assert (result["status"], result["signal"], result["reason"], result["left"]) == (3, None, "exited", 0)
 
 
+@POLICIES
+@pytest.mark.parametrize("below", ["", "/below"])
+def test_a_directory_that_became_a_link_is_not_entered(inside: Inside, place: Path, policy: object, below: str) -> None:
+    """What was asked for was a directory without links; also where one is further up, and without a sandbox."""
+    (place / "outside/below").mkdir()
+    (place / "cwd").rename(place / "moved")
+    (place / "cwd").symlink_to("outside")
+    cwd = f"{place}/cwd{below}"
+    error = inside("refused", place=str(place), argv=["true"], policy=policy, cwd=cwd)["error"]
+    assert error == f"cannot use {cwd} as working directory: it leads through a link"
+
+
 def test_signal_is_reported(inside: Inside, place: Path) -> None:
     """A program that a signal ends has no status."""
     result = inside("run", place=str(place), argv=["/bin/sh", "-c", "kill -9 $$"], policy="strict")

@@ -58,6 +58,10 @@ CASES = [
     # call, arguments, without and with network, and with unix sockets
     ("socket", (socket.AF_INET, socket.SOCK_STREAM, 0), errno.EACCES, ALLOW, errno.EACCES),
     ("socket", (socket.AF_INET6, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, 17), errno.EACCES, ALLOW, errno.EACCES),
+    ("socket", (socket.AF_INET, socket.SOCK_STREAM, 262), errno.EACCES, ALLOW, errno.EACCES),
+    ("socket", (socket.AF_INET6, socket.SOCK_DGRAM, 58), errno.EACCES, ALLOW, errno.EACCES),
+    ("socket", (socket.AF_INET, socket.SOCK_STREAM, 132), errno.EACCES, errno.EPROTONOSUPPORT, errno.EACCES),
+    ("socket", (socket.AF_INET6, socket.SOCK_DGRAM, 136), errno.EACCES, errno.EPROTONOSUPPORT, errno.EACCES),
     ("socket", (socket.AF_INET, socket.SOCK_RAW, 1), errno.EACCES, errno.EACCES, errno.EACCES),
     ("socket", (socket.AF_INET, socket.SOCK_STREAM | 1 << 40, 0), errno.EACCES, ALLOW, errno.EACCES),
     ("socket", (socket.AF_UNIX, socket.SOCK_STREAM, 0), errno.EACCES, errno.EACCES, ALLOW),

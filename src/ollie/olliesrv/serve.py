@@ -31,6 +31,7 @@ from ollie.olliesrv.server import Ollie
 from ollie.olliesrv.settings import config
 from ollie.protocol.paths import PathError, private_directory
 from ollie.protocol.words import located, reason
+from ollie.sandbox.open_files import raise_limit
 from ollie.sandbox.syscalls import become_subreaper
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ async def _serve(options: Options, voice: "_Voice") -> None:
     with _mapped_errors():
         settings = config.load()
         become_subreaper()
+        before = raise_limit()
         if options.ready_fd is not None:
             os.chdir("/")
     async with AsyncExitStack() as stack:
@@ -88,7 +90,7 @@ async def _serve(options: Options, voice: "_Voice") -> None:
             for place in options.places:
                 if isinstance(place, dial.Unix):
                     stack.enter_context(_held(place))
-            ollie = await Ollie.open(settings, address=str(main), yolo=options.yolo)
+            ollie = await Ollie.open(settings, address=str(main), yolo=options.yolo, open_files=before)
             stack.push_async_callback(ollie.close)
             ollie.backends.get(ollie.backends.default)  # a server whose agents could not say a word does not start
             await stack.enter_async_context(_listening(ollie, options))

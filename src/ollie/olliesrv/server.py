@@ -76,6 +76,7 @@ class Ollie:
         yolo: bool = False,
         backends: Backends | None = None,
         profiles: Profiles | None = None,
+        open_files: int | None = None,
     ) -> "Ollie":
         """A server that is ready for its listeners.
 
@@ -85,6 +86,7 @@ class Ollie:
             yolo: run tools without a sandbox.
             backends: the providers of models; those of the configuration and the environment when not given.
             profiles: the ways of working; the built-in ones when not given.
+            open_files: how many descriptors a process of a tool may have; as many as this one when not given.
 
         Raises:
             AddressError: the directory of the socket has too long a path for those of tool servers.
@@ -104,6 +106,10 @@ class Ollie:
             idle_s=config.toolsrv_idle_s,
             cancel_s=config.cancel_s,
             bypass_s=config.bypass_timeout_s,
+            max_runs=config.max_runs,
+            max_requests=config.max_requests,
+            max_connections=config.max_connections,
+            open_files=open_files,
         )
         providers = backends or Backends(os.environ, config)
         data = paths.private_directory(paths.data_dir())

@@ -25,7 +25,7 @@ DESCRIPTOR = 3
 """Where a tool finds the socket."""
 
 BINDING = "tool-of="
-"""Begins the aname with which a tool server says whose a connection is from then on; the id of an agent follows."""
+"""Begins the aname with which a tool server says whose a connection is from then on: `tool-of=AGENT/RUN`."""
 
 REQUEST = b"connect"
 GRANTED = b"connected"

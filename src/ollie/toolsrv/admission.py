@@ -4,6 +4,7 @@ from typing import Any
 
 from ninep.errors import NinepError
 from ninep.tree import Peer, Role
+from ollie.sandbox.open_files import scarce
 from ollie.toolsrv.auth import Auth
 
 
@@ -59,8 +60,10 @@ class Admission:
         """Who attached; `aname` is the id of the agent it acts for, empty for none.
 
         Raises:
-            NinepError: `authentication required`.
+            NinepError: `authentication required`, or an agent is refused the last descriptors.
         """
+        if aname and scarce():
+            raise NinepError("an agent has at most what others leave it: the tool server has no open files to spare")
         if self._auth is None:
             return Peer(uname, aname, Role.GROUP)
         if auth is None:

@@ -19,6 +19,7 @@ from ninep.dial import Unix
 from ninep.errors import NinepError, ProtocolError
 from ollie.protocol.broker import BINDING, GRANTED, PACKET_BYTES
 from ollie.protocol.words import reason
+from ollie.sandbox.open_files import EXHAUSTED
 
 _log = logging.getLogger(__name__)
 _FID = 0
@@ -32,19 +33,22 @@ class Descriptor:
     Args:
         address: where olliesrv listens.
         agent: the id of the agent that the connections belong to.
+        run: the number of the run, by which olliesrv counts them.
 
     Attributes:
         given: the tool's end; `started` closes it here.
     """
 
-    def __init__(self, address: Unix, agent: str) -> None:
+    def __init__(self, address: Unix, agent: str, run: int) -> None:
         self._address = address
         self._agent = agent
+        self._run = run
         self._loop = asyncio.get_running_loop()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
         self.given = theirs.detach()
         self._serving: asyncio.Task[None] | None = None
+        self._over = False
         self._loop.add_reader(self._ours, self._asked)
 
     def __enter__(self) -> Self:
@@ -53,6 +57,7 @@ class Descriptor:
     def __exit__(self, *_: object) -> None:
         self.started()
         self._loop.remove_reader(self._ours)
+        self._over = True
         if self._serving is None:
             self._ours.close()
         else:
@@ -76,9 +81,10 @@ class Descriptor:
 
     def _served(self, task: asyncio.Task[None]) -> None:
         self._serving = None
-        if task.cancelled():
+        error = None if task.cancelled() else task.exception()
+        if self._over or task.cancelled():  # it may have come to its end before it was cancelled
             self._ours.close()
-        elif (error := task.exception()) is not None:
+        elif error is not None:
             _log.warning("no connection for agent %s: %s", self._agent, error)
         else:
             self._loop.add_reader(self._ours, self._asked)
@@ -87,13 +93,21 @@ class Descriptor:
         """Answer one request."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                connection = await bound(self._address, self._agent)
+                connection = await bound(self._address, self._agent, self._run)
         except (OSError, NinepError) as error:
-            why = "it does not answer" if isinstance(error, TimeoutError) else reason(error)
-            await self._answer(f"no server at {self._address}: {why}".encode(), [])
+            await self._answer(self._why(error).encode(), [])
             return
         with connection:
             await self._answer(GRANTED, [connection.fileno()])
+
+    def _why(self, error: OSError | NinepError) -> str:
+        """Why there is no connection."""
+        if isinstance(error, NinepError):
+            return f"no connection to {self._address}: {error}"
+        if error.errno in EXHAUSTED:
+            return f"no connection to {self._address}: the tool server has no open files to spare; close connections"
+        why = "it does not answer" if isinstance(error, TimeoutError) else reason(error)
+        return f"no server at {self._address}: {why}"
 
     async def _answer(self, text: bytes, descriptors: list[int]) -> None:
         while True:
@@ -118,7 +132,7 @@ def _set(room: asyncio.Future[None]) -> None:
         room.set_result(None)
 
 
-async def bound(address: Unix, agent: str) -> socket.socket:
+async def bound(address: Unix, agent: str, run: int) -> socket.socket:
     """A connection to olliesrv that belongs to an agent whoever holds it, with nothing outstanding on it.
 
     Raises:
@@ -131,7 +145,7 @@ async def bound(address: Unix, agent: str) -> socket.socket:
         await asyncio.get_running_loop().sock_connect(connection, address.path)
         size = _wire.MIN_MSIZE
         await _ask(connection, _wire.pack_version(_wire.TVERSION, _wire.NOTAG, size, _wire.VERSION), _wire.RVERSION)
-        attach = _wire.pack_tattach(_TAG, _FID, _wire.NOFID, "toolsrv", f"{BINDING}{agent}")
+        attach = _wire.pack_tattach(_TAG, _FID, _wire.NOFID, "toolsrv", f"{BINDING}{agent}/{run}")
         await _ask(connection, attach, _wire.RATTACH)
         await _ask(connection, _wire.pack_fid(_wire.TCLUNK, _TAG, _FID), _wire.RCLUNK)
     except BaseException:

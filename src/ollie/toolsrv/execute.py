@@ -19,6 +19,7 @@ from ollie.protocol.result import ResultError, ToolResult
 from ollie.protocol.why import explain
 from ollie.sandbox.launcher import Exit, Launcher, SandboxError, Spec
 from ollie.sandbox.launcher import Run as Process
+from ollie.sandbox.open_files import scarce
 from ollie.toolsrv import report
 from ollie.toolsrv.bypass import Broker, check
 from ollie.toolsrv.capture import Capture
@@ -116,6 +117,8 @@ class Executor:
                 f"not run: {most} runs of this agent have not ended, and there may be no more (max_runs); wait for one "
                 "or end one: proc/PID/ctl"
             )
+        if scarce():
+            raise RefusedError("not run: the tool server has no open files to spare; try again when runs have ended")
 
     async def _unless_abandoned(self, run: Run, waiting: Awaitable[None]) -> None:
         """Wait, and end the run when whoever waits goes away."""
@@ -153,7 +156,7 @@ class Executor:
             with (
                 Capture(run.output) as stderr,
                 Capture(printed) if job.blocks else nullcontext(stderr) as stdout,
-                self._descriptor(job.task.agent) as descriptor,
+                self._descriptor(run) as descriptor,
             ):
                 await check(job)
                 process = await self._spawn(job, stdout, stderr, descriptor)
@@ -178,10 +181,10 @@ class Executor:
         how = (report.ending(run.exit, job.timeout_s) or "exit status 0") if run.exit else run.failure
         _log.info("run %d: %s for %s, %.3f s: %s", run.number, job.task.tool, job.task.agent, run.runtime_s, how)
 
-    def _descriptor(self, agent: str) -> AbstractContextManager[Descriptor | None]:
+    def _descriptor(self, run: Run) -> AbstractContextManager[Descriptor | None]:
         """How the tool reaches olliesrv, where there is one and an agent."""
-        where = self._settings.olliesrv
-        return Descriptor(where, agent) if where and agent else nullcontext()
+        where, agent = self._settings.olliesrv, run.task.agent
+        return Descriptor(where, agent, run.number) if where and agent else nullcontext()
 
     async def _spawn(self, job: Job, stdout: Capture, stderr: Capture, descriptor: Descriptor | None) -> Process:
         stdin = _readable(job.stdin)

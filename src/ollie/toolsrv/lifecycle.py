@@ -24,6 +24,7 @@ from ollie.protocol.metadata import Python, ToolInfo
 from ollie.protocol.policy import Policy, PolicyError
 from ollie.protocol.words import located, reason
 from ollie.sandbox.launcher import Launcher, SandboxError
+from ollie.sandbox.open_files import raise_limit
 from ollie.sandbox.probe import probe, report
 from ollie.toolsrv.admission import Admission
 from ollie.toolsrv.auth import Auth
@@ -64,7 +65,7 @@ class Options:
         bypass_timeout_s: How long a request to run without the sandbox waits for its answer.
         max_runs: How many runs one agent may have at a time.
         max_requests: How many requests of one agent to run without the sandbox may wait at a time.
-        open_files: How many descriptors what it starts may have open; None leaves that as it is for the server.
+        open_files: How many descriptors a process of a tool may have; None is as many as the server was given.
         olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
     """
 
@@ -146,7 +147,8 @@ async def _started(options: Options) -> AsyncIterator[_Started]:
         found = probe()
         _tell(options, report(found, policy))
         catalog = Catalog.from_environment()
-        launcher = Launcher(_modules(catalog))
+        before = raise_limit()
+        launcher = Launcher(_modules(catalog), open_files=options.open_files or before)
         await launcher.start()
         stack.push_async_callback(launcher.close)
         runs = Runs(counters[0].next, Keep())

@@ -29,7 +29,7 @@ class World:
 
     async def _attach(self, _conn: object, uname: str, aname: str, _auth: object) -> Peer:
         self.attached.append(aname)
-        if aname == "tool-of=refused":
+        if aname == "tool-of=refused/7":
             raise NinepError(PERMISSION_DENIED)
         return Peer(uname, aname, Role.USER)
 
@@ -50,15 +50,15 @@ def read(descriptor: Descriptor) -> bytes:
 
 async def test_a_connection_is_bound_before_it_is_given(world: World) -> None:
     """The server hears from the tool server first whose it is; then the tool begins its own conversation."""
-    with Descriptor(world.address, "a-1") as descriptor:
+    with Descriptor(world.address, "a-1", 7) as descriptor:
         assert await asyncio.to_thread(read, descriptor) == b"read\n"
-        assert world.attached == ["tool-of=a-1", "mine"]
+        assert world.attached == ["tool-of=a-1/7", "mine"]
     await world.server.until(lambda now: now.connections == 0)
 
 
 async def test_many_processes_share_it(world: World) -> None:
     """Each gets a connection of its own, whoever asked first."""
-    with Descriptor(world.address, "a-1") as descriptor:
+    with Descriptor(world.address, "a-1", 7) as descriptor:
         async with asyncio.TaskGroup() as group:
             answers = [group.create_task(asyncio.to_thread(read, descriptor)) for _ in range(30)]
     assert [answer.result() for answer in answers] == [b"read\n"] * 30
@@ -66,7 +66,7 @@ async def test_many_processes_share_it(world: World) -> None:
 
 async def test_who_does_not_fetch_its_answers_waits_for_itself(world: World) -> None:
     """Requests without end fill the socket; those who come later are served when the answers are fetched."""
-    with Descriptor(world.address, "a-1") as descriptor:
+    with Descriptor(world.address, "a-1", 7) as descriptor:
         greedy = socket.socket(fileno=os.dup(descriptor.given))
         greedy.setblocking(False)
         with greedy:
@@ -82,9 +82,9 @@ async def test_who_does_not_fetch_its_answers_waits_for_itself(world: World) -> 
 async def test_why_there_is_none_is_told(world: World, tmp_path: Path) -> None:
     """A server that refuses, one that is not there, a tool server that is gone."""
     refused = pytest.raises(broker.BrokerError, match="permission denied")
-    with Descriptor(world.address, "refused") as descriptor, refused:
+    with Descriptor(world.address, "refused", 7) as descriptor, refused:
         await asyncio.to_thread(read, descriptor)
-    with Descriptor(Unix(f"{tmp_path}/none"), "a") as descriptor:
+    with Descriptor(Unix(f"{tmp_path}/none"), "a", 7) as descriptor:
         for _ in range(2):
             with pytest.raises(broker.BrokerError, match=f"no server at unix!{tmp_path}/none: no such file"):
                 await asyncio.to_thread(read, descriptor)

@@ -25,6 +25,7 @@ from ninep.errors import (
 from ninep.server import AfidConversation, Conn
 from ninep.tree import Role
 from ollie.olliesrv.door.caller import caller
+from ollie.olliesrv.door.connections import EXHAUSTED, Connections
 from ollie.olliesrv.door.identity import Judgement, Verdict, judge, judge_caller
 from ollie.olliesrv.door.netlink import place
 from ollie.olliesrv.door.peer import OlliePeer
@@ -35,6 +36,7 @@ from ollie.olliesrv.process.procfs import Process
 from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.toolserver.toolserver import ToolServer
 from ollie.protocol.broker import BINDING
+from ollie.sandbox import open_files
 
 if TYPE_CHECKING:
     from ollie.olliesrv.server import Ollie
@@ -79,6 +81,7 @@ class Door:
     def __init__(self, ollie: "Ollie", tcp_secret: bytes | None) -> None:
         self._ollie = ollie
         self._tcp_secret = tcp_secret
+        self._connections = Connections(ollie.config.max_connections, ollie.config.max_run_connections)
 
     async def begin(self, conn: Conn, uname: str, aname: str) -> AfidConversation:  # noqa: ARG002 - one secret for all
         """Tauth: begin to prove the secret, where one is wanted."""
@@ -111,7 +114,7 @@ class Door:
             judgement = judge_caller(await asyncio.to_thread(caller, theirs, ours, server, hosts))
         except OSError as error:
             _log.warning("refused a TCP client that says it is %r: %s", uname, error)
-            raise denied() from None
+            raise _unknown(error) from None
         if judgement.verdict is Verdict.NO_TOOL:
             return OlliePeer(uname, aname, role)
         _log.warning("refused a TCP client that says it is %r: %s", uname, judgement.why)
@@ -134,20 +137,22 @@ class Door:
                 agent = await self._agent(judgement, hosts, witness.pid)
                 # The process was asked about by its id: it counts only if the id was its own until now.
                 if agent is not None and witness.present():
+                    self._connections.admit(conn, agent.id)
                     return OlliePeer(uname, aname, Role.GROUP, agent)
         except OSError as error:
             _log.warning("refused a client that says it is %r: %s", uname, error)
-            raise denied() from None
+            raise _unknown(error) from None
         _log.warning("refused process %d that says it is %r: %s", witness.pid, uname, judgement.why)
         raise denied()
 
     def _bind(self, conn: Conn, host: ToolServer, uname: str, aname: str) -> OlliePeer:
         """Make a connection of a toolsrv process the agent's that it names, one of its session."""
-        agent_id = aname.removeprefix(BINDING)
-        agent = self._ollie.sessions.agent(agent_id) if agent_id != aname else None
+        agent_id, _, run = aname.removeprefix(BINDING).partition("/")
+        agent = self._ollie.sessions.agent(agent_id) if aname.startswith(BINDING) else None
         if agent is None or agent.session.toolsrv is not host:
             _log.warning("refused a tool server that says %r", aname)
             raise denied()
+        self._connections.admit(conn, agent_id, run)
         conn.state[_BOUND] = agent_id
         return OlliePeer(uname, "", Role.GROUP, agent)
 
@@ -166,6 +171,11 @@ class Door:
         agent_id = await host.whose(pid)
         agent = self._ollie.sessions.agent(agent_id) if agent_id else None
         return agent if agent is not None and agent.session.toolsrv is host else None
+
+
+def _unknown(error: OSError) -> NinepError:
+    """Why a client is refused of which nothing could be found out."""
+    return NinepError(EXHAUSTED) if error.errno in open_files.EXHAUSTED else denied()
 
 
 def _names(sock: socket.socket) -> tuple[tuple[str, int], tuple[str, int]]:

@@ -6,6 +6,8 @@ A process id alone means nothing, since ids are used again; a process is its id 
 import os
 from dataclasses import dataclass
 
+from ollie.sandbox.open_files import EXHAUSTED
+
 
 @dataclass(frozen=True)
 class Process:
@@ -84,10 +86,16 @@ def _field(path: str, name: bytes) -> bytes | None:
 
 
 def _read(path: str) -> bytes:
-    """The content of a small file of `/proc`, empty when the process has gone."""
+    """The content of a small file of `/proc`, empty when the process has gone.
+
+    Raises:
+        OSError: there is no descriptor left to read it with: nothing is known of the process then.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         return b""
     try:
         return os.read(fd, 65536)

@@ -240,8 +240,10 @@ class Agent(Entity[AgentRow]):
         return [model for backend, model in await self._services.models.known() if backend == name]
 
     async def rename(self, name: str, *, by: "Agent | None") -> None:
-        """Give it another name; durable when this returns."""
+        """Give it another name; durable when this returns. The owner's alone: by its name he knows who asks him."""
         self.permit(by)
+        if by is not None:
+            raise denied()
         if name == self.name:
             return
         self.session.rename_agent(self, name)

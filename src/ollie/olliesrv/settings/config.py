@@ -33,6 +33,11 @@ class Config(Limits, frozen=True, kw_only=True):
         models_s: how long one backend may take to list its models.
         max_prompt_bytes: the longest prompt.
         max_agents: how many agents one session may have.
+        max_runs: how many runs of tools one agent may have at a time, in the foreground and the background.
+        max_requests: how many requests of one agent to run without the sandbox may wait at a time.
+        max_connections: how many connections to this server the tools of one agent may have, and as many again that
+            they read its tool server by.
+        max_run_connections: how many of them one run of a tool may have.
         max_depth: how many levels of agents may lie below one of the owner's, each made by an agent above it.
         toolsrv_start_s: how long a tool server may take to answer for the first time.
         resume: what becomes of prompts that waited when an earlier server ended: `queue` runs them; `off` holds those
@@ -54,6 +59,10 @@ class Config(Limits, frozen=True, kw_only=True):
     models_s: Seconds = 10.0
     max_prompt_bytes: Count = 16 * 1024 * 1024
     max_agents: Count = 10_000
+    max_runs: Count = 64
+    max_requests: Count = 8
+    max_connections: Count = 64
+    max_run_connections: Count = 16
     max_depth: Count = 3
     resume: Literal["queue", "off"] = "queue"
     open_sessions: Count = 16

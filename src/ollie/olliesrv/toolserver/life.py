@@ -12,13 +12,15 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
 from ninep.client import Client
 from ollie.olliesrv.errors import RefusedError
 from ollie.olliesrv.process.procfs import Process, process
 from ollie.olliesrv.toolserver import places
 from ollie.protocol.words import reason
+from ollie.sandbox.open_files import scarce
 
 _UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
 _SAID_BYTES = 4096
@@ -47,6 +49,7 @@ class Life:
         self._secret = places.secret_path(settings, session)
         self._process: Process | None = None
         self._pidfd: int | None = None
+        self._visits: Counter[str] = Counter()
         self._child: asyncio.subprocess.Process | None = None
 
     @property
@@ -68,6 +71,8 @@ class Life:
         settings = self._settings
         options = ["--cwd", self._cwd(), "--listen", f"unix!{self._socket}", "--idle-timeout", f"{settings.idle_s:g}s"]
         options += ["--bypass-timeout", f"{settings.bypass_s:g}s", *(["--yolo"] if settings.yolo else [])]
+        options += ["--max-runs", str(settings.max_runs), "--max-requests", str(settings.max_requests)]
+        options += ["--open-files", str(settings.open_files)] if settings.open_files is not None else []
         environ = {name: value for name, value in os.environ.items() if name != "OLLIE_BROKER_FD"}
         environ["OLLIE_ADDRESS"] = settings.address
         self._child = await start(options, places.secret(self._secret), environ, settings.start_s)
@@ -97,16 +102,34 @@ class Life:
         """As `connect`, for one purpose; it never starts a tool server.
 
         Raises:
-            RefusedError: none runs.
+            RefusedError: none runs, or the agent has as many as it may.
         """
         if self._process is None:
             raise RefusedError(NO_TOOL_SERVER)
+        with self._counted(agent):
+            try:
+                client = await self.connect(agent)
+            except OSError:
+                raise RefusedError(NO_TOOL_SERVER) from None
+            async with client:
+                yield client
+
+    @contextlib.contextmanager
+    def _counted(self, agent: str) -> Iterator[None]:
+        """One visit more for an agent; for nobody they are not counted."""
+        most = self._settings.max_connections
+        if agent and (self._visits[agent] >= most or scarce()):
+            raise RefusedError(
+                f"an agent may have at most {most} files of its tool server open (max_connections in config.yaml), and "
+                "fewer when olliesrv has no open files to spare; close one"
+            )
+        self._visits[agent] += 1
         try:
-            client = await self.connect(agent)
-        except OSError:
-            raise RefusedError(NO_TOOL_SERVER) from None
-        async with client:
-            yield client
+            yield
+        finally:
+            self._visits[agent] -= 1
+            if not self._visits[agent]:
+                del self._visits[agent]
 
     def owes(self) -> bool:
         """Whether it has kept something of runs in the background, also when it has ended: who reads that is told."""

@@ -26,6 +26,10 @@ class Settings:
         idle_s: how long one lives without work.
         cancel_s: how long one may take to end a call, or itself.
         bypass_s: how long what asks to run without the sandbox waits for its answer.
+        max_runs: how many runs one agent may have at a time.
+        max_requests: how many requests of one agent to run without the sandbox may wait at a time.
+        max_connections: how many connections there may be by which what is an agent's is read.
+        open_files: how many descriptors a process of a tool may have; None is as many as we may have.
     """
 
     sockets: str
@@ -36,6 +40,10 @@ class Settings:
     idle_s: float
     cancel_s: float
     bypass_s: float
+    max_runs: int
+    max_requests: int
+    max_connections: int
+    open_files: int | None = None
 
 
 def socket_path(directory: str, session: str) -> str:

@@ -1,7 +1,8 @@
 """The broker descriptor: a tool in a sandbox without sockets reaches the name space, as its agent and nobody else."""
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from house import House
@@ -30,14 +31,37 @@ except NinepError as error:
 """
 
 
-class Place:
-    """A house with a server, and the agents `coder` and `wide` in `one` and `other` in `two`; coder is in `strict`."""
+# Takes every connection that it is given, says how many these were and why there are no more, and keeps them.
+FLOOD = """
+import signal, socket
 
-    def __init__(self) -> None:
+asking, held = socket.socket(fileno=3), []
+while True:
+    asking.send(b"connect")
+    text, descriptors, _, _ = socket.recv_fds(asking, 1000, 1)
+    held += descriptors
+    if not descriptors:
+        break
+with open("said", "w") as said:
+    print(len(held), text.decode(), file=said)
+signal.pause()
+"""
+
+
+class Place:
+    """A house with a server, and the agents `coder` and `wide` in `one` and `other` in `two`; coder is in `strict`.
+
+    Args:
+        limits: a shell's words about the descriptors that the server gets.
+        config: of the server.
+    """
+
+    def __init__(self, limits: str = "true", config: str = "") -> None:
         self.house = house = House()
+        (house.config / "config.yaml").write_text(config)
         (house.path / "script.yaml").write_text(SCRIPT)
         house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(house.path / "script.yaml")}
-        house.ok("olliesrv", "start")
+        house.sh(f"{limits}; exec olliesrv start")
         below = house.work / "below"
         below.mkdir()
         for session, agent, cwd in (("one", "coder", below), ("one", "wide", house.work), ("two", "other", below)):
@@ -46,14 +70,31 @@ class Place:
             house.write(f"session/{session}/agent/new", f"name={agent} cwd={cwd}")
         house.write("session/one/agent/coder/cfg", "sandbox=strict")
         (below / "by_hand.py").write_text(BY_HAND)
-        self._read = 0
+        (below / "flood.py").write_text(FLOOD)
+        os.mkfifo(below / "said")
+        self._said = below / "said"
+        self._read: dict[str, int] = {}
 
-    def tool(self, script: str) -> str:
-        """What a script prints that coder's tool runs in `strict`."""
-        self.house.write("session/one/agent/coder/prompt", f"run () {{ {script}; }}; run 2>&1")
-        chat = self.house.read("session/one/agent/coder/chat")
-        said, self._read = chat[self._read :], len(chat)
+    def tool(self, script: str, agent: str = "session/one/agent/coder") -> str:
+        """What a script prints that an agent's tool runs, coder's in `strict`."""
+        self.house.write(f"{agent}/prompt", f"run () {{ {script}; }}; run 2>&1")
+        chat = self.house.read(f"{agent}/chat")
+        said = chat[self._read.get(agent, 0) :]
+        self._read[agent] = len(chat)
         return said.strip().partition("\n\n")[2]
+
+    def flood(self) -> str:
+        """Have a tool of coder take all connections that it is given, in the background; how many, and why no more."""
+        payload = f"tool=shell\nagent=coder\ncmd=exec {sys.executable} flood.py\n"
+        self.house.ok("ollie-9p", "rdwr", "session/one/toolsrv/proc/new.bg", stdin=payload)
+        return self._said.read_text()
+
+    def drain(self) -> None:
+        """End what floods."""
+        for line in self.house.read("session/one/toolsrv/proc/list").splitlines():
+            pid = line.partition("\t")[0]
+            self.house.write(f"session/one/toolsrv/proc/{pid}/ctl", "kill")
+            self.house.read(f"session/one/toolsrv/proc/{pid}/wait")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +141,54 @@ def test_no_name_makes_it_another(place: Place, uname: str, agent: str) -> None:
     aname = f"tool-of={place.house.read(f'session/{agent}/id').strip()}" if agent else ""
     seen = place.tool(f"{sys.executable} by_hand.py {uname} '{aname}' session/idx")
     assert [line.split("\t")[1] for line in seen.splitlines()] == ["one"]
+
+
+@pytest.fixture
+def build() -> Iterator[Callable[..., Place]]:
+    """Makes places for one test, in which coder has its tools."""
+    places: list[Place] = []
+
+    def building(*arguments: str) -> Place:
+        places.append(Place(*arguments))
+        places[-1].tool("true")
+        return places[-1]
+
+    yield building
+    for place in places:
+        place.house.close()
+
+
+def test_no_tool_takes_all_connections(build: Callable[..., Place]) -> None:
+    """A run has so many, an agent so many; who wants more is told where that is set, and nobody else is kept out."""
+    place = build()
+    no = f"no connection to unix!{place.house.socket}:"
+    for _ in range(4):
+        assert place.flood() == (
+            f"16 {no} one run may have at most 16 connections (max_run_connections in config.yaml); close one\n"
+        )
+    most = f"{no} the tools of an agent may have at most 64 connections (max_connections in config.yaml); close one"
+    assert place.flood() == f"0 {most}\n"
+    assert f"ollie-9p: {most}\n" in place.tool("ollie-9p read session/one/agent/coder/name")
+    assert place.tool("ollie-9p read session/one/agent/wide/name", "session/one/agent/wide") == "wide"
+    assert "two" in place.house.read("session/idx")
+    place.drain()
+    payload = "tool=shell\nagent=coder\ncmd=ollie-9p read session/one/agent/coder/name\n"
+    assert '"coder\\n"' in place.house.ok("ollie-9p", "rdwr", "session/one/toolsrv/proc/new", stdin=payload)
+
+
+def test_the_owner_is_never_kept_out(build: Callable[..., Place]) -> None:
+    """With as many descriptors as are left to tools in use, he connects, and has a tool server started.
+
+    The servers have taken what they may have; tools have what the servers were given.
+    """
+    place = build("ulimit -Sn 120; ulimit -Hn 160", "{max_connections: 10000, max_run_connections: 10000}")
+    taken, _, why = place.flood().partition(" ")
+    assert int(taken) > 60
+    assert "olliesrv has at most as many open files as the system lets it have, and none to spare" in why
+    assert "two" in place.house.read("session/idx")
+    place.house.write("session/new", "name=three")
+    place.house.write("session/three/agent/new", f"name=fresh cwd={place.house.work}")
+    assert place.tool("ulimit -Sn; ulimit -Hn", "session/three/agent/fresh") == "120\n160"
 
 
 def test_a_process_without_the_descriptor_is_told(place: Place) -> None:

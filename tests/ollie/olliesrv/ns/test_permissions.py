@@ -104,6 +104,10 @@ async def test_an_agent_removes_within_its_ceiling(world: World) -> None:
             await inner.remove(path)
     with pytest.raises(NinepError, match="permission denied"):
         await coder.rename(INNER, "other")
+    for client in (inner, coder, await world.attach("stranger")):
+        for name, text in (("name", b"other"), ("ctl", b"name other")):
+            with pytest.raises(NinepError, match="permission denied"):
+                await client.write(f"{INNER}/{name}", text)
     await coder.remove(INNER)
     with pytest.raises(NinepError, match="file does not exist"):
         await owner.read(f"{INNER}/id")

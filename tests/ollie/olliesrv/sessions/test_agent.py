@@ -364,6 +364,8 @@ async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place
         agent.prompt(b"x", by=beside),
         agent.kill(by=narrow),
         agent.rename("x", by=beside),
+        agent.rename("x", by=agent),
+        narrow.rename("x", by=agent),
         agent.change({"seed": "1"}, by=agent),
         session.kill(by=agent),
         command(session, "pause", by=agent),

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from ninep.errors import unknown
 from ollie.backends.interface import Backend, BackendError, ErrorKind
-from ollie.protocol.words import unknown
 
 
 class Choice(Protocol):

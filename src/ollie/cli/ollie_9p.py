@@ -10,10 +10,10 @@ import sys
 
 from ninep.blocking import DMAPPEND, DMDIR, ORDWR, OREAD, OTRUNC, OWRITE, Connection, File, Stat
 from ninep.dial import AddressError, default_address, user_name
-from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError
+from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError, unknown
 from ollie.cli import secret
 from ollie.protocol import broker
-from ollie.protocol.words import reason, unknown
+from ollie.protocol.words import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

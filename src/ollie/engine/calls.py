@@ -10,9 +10,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ninep.errors import unknown
 from ollie.engine.history import fit_id, fit_name, parse_arguments
 from ollie.engine.messages import Effect, TextContent, ToolCall, ToolResult, ToolSpec
-from ollie.protocol.words import unknown
 
 _QUOTED: Final = 500
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from ninep import errors
 from ninep.errors import NOT_FOUND, PERMISSION_DENIED, NinepError
-from ollie.protocol import words
 
 
 class RefusedError(NinepError):
@@ -21,5 +21,5 @@ def denied() -> RefusedError:
 
 
 def unknown(kind: str, word: str, known: Iterable[str]) -> RefusedError:
-    """As `words.unknown`."""
-    return RefusedError(words.unknown(kind, word, known))
+    """As `ninep.errors.unknown`, refused."""
+    return RefusedError(errors.unknown(kind, word, known))

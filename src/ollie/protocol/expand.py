@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import lru_cache
 
+from ninep.errors import unknown
 from ollie.protocol import links, paths
 from ollie.protocol.policy import Filesystem, Policy, PolicyError
-from ollie.protocol.words import unknown
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _REAL = ("{CWD}", "{TMPDIR}")

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ollie.protocol.words import reason, unknown
+from ninep.errors import unknown
+from ollie.protocol.words import reason
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 _LINE_BYTES = 256  # as much of a `#!` line as Linux reads: execve(2)

@@ -21,12 +21,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ninep.errors import unknown
 from ollie.protocol import yaml_text
 from ollie.protocol.host import Host, HostError
 from ollie.protocol.payload import DISPATCH, Call, Dispatch, take_dispatch
 from ollie.protocol.schema import ArgumentError, Schema, SchemaError
 from ollie.protocol.template import Template, TemplateError
-from ollie.protocol.words import unknown
 
 __all__ = ["ArgumentError", "Command", "Host", "Invocation", "MetadataError", "Python", "Script", "ToolInfo", "parse"]
 

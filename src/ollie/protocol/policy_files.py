@@ -9,9 +9,10 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from ninep.errors import unknown
 from ollie.protocol import yaml_text
 from ollie.protocol.policy import Policy, PolicyError, parse
-from ollie.protocol.words import reason, unknown
+from ollie.protocol.words import reason
 
 SHIPPED = Path(__file__).with_name("sandbox")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

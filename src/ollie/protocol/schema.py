@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import fastjsonschema
 
-from ollie.protocol.words import unknown
+from ninep.errors import unknown
 
 
 class SchemaError(ValueError):

@@ -1,10 +1,6 @@
-"""Words that messages have in common, those of ninep included. Command lines import this module: it needs nothing."""
+"""Words that messages have in common. Command lines import this module: it needs nothing."""
 
 import time
-
-from ninep.errors import unknown
-
-__all__ = ["located", "moment", "reason", "unknown"]
 
 
 def reason(error: Exception) -> str:

@@ -152,7 +152,6 @@ def test_small_to_import() -> None:
     assert out.split() == [
         "ninep",
         "ninep.dial",
-        "ninep.errors",
         "ollie",
         "ollie.protocol",
         "ollie.protocol.paths",

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ollie.protocol.words import located, moment, reason, unknown
+from ollie.protocol.words import located, moment, reason
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,3 @@ def test_located() -> None:
 def test_a_moment_is_in_utc() -> None:
     """Whatever the time zone; what is less than a second is left out."""
     assert moment(1767355200.9) == "2026-01-02T12:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("word", "known", "text"),
-    [
-        ("modle", ["backend", "model"], "unknown key: modle (did you mean model? known: backend model)"),
-        ("x", ["backend", "model"], "unknown key: x (known: backend model)"),
-        ("x" * 100, [], f"unknown key: {'x' * 80} (known: none)"),
-    ],
-)
-def test_unknown(word: str, known: list[str], text: str) -> None:
-    """What there is instead, the nearest of it first."""
-    assert unknown("key", word, known) == text

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ninep.errors import unknown
 from ollie.engine.limits import Count, Limits, Seconds
 from ollie.protocol import paths, yaml_text
-from ollie.protocol.words import reason, unknown
+from ollie.protocol.words import reason
 
 
 class ConfigError(Exception):

@@ -2,9 +2,10 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 
 import pytest
-from serving import ToolServer, background, load
+from serving import ToolServer, background, call, load
 
 from ninep.errors import NinepError
 
@@ -42,6 +43,40 @@ async def test_output_streams_while_it_runs(toolsrv: ToolServer, agent: str) -> 
             assert await out.read(3, offset=4) == b"two"
         assert (await client.stat(f"proc/{pid}/out")).length == 8
         assert await client.read(f"proc/{pid}/wait") == b"0\n"
+
+
+async def test_an_agent_runs_so_many_at_a_time(start: Callable[..., ToolServer], agent: str) -> None:
+    """One more than `--max-runs` is refused, in the foreground too; another agent's is not, nor one after an end."""
+    toolsrv = start("--max-runs", "3")
+    full = re.escape(
+        "not run: 3 runs of this agent have not ended, and there may be no more (max_runs); "
+        "wait for one or end one: proc/PID/ctl"
+    )
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        await load(client, "other", "sh")
+        pids = [await background(client, agent, "exec sleep 1000.31") for _ in range(3)]
+        for bypass in ("", "true"):
+            with pytest.raises(NinepError, match=full):
+                await background(client, agent, "true", bypass=bypass)
+            result = await call(client, agent, cmd="true", bypass=bypass)
+            assert result.is_error
+            assert re.fullmatch(full, result.text)
+        assert not (await call(client, "other", cmd="true")).is_error
+        await client.write(f"proc/{pids[0]}/ctl", b"kill")
+        await client.read(f"proc/{pids[0]}/wait")
+        assert not (await call(client, agent, cmd="true")).is_error
+
+
+async def test_calls_made_at_once_are_counted(start: Callable[..., ToolServer], agent: str) -> None:
+    """None slips through between the others."""
+    toolsrv = start("--max-runs", "3")
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        starting = [background(client, agent, "exec sleep 1000.31") for _ in range(20)]
+        started = await asyncio.gather(*starting, return_exceptions=True)
+    assert sum(isinstance(one, str) for one in started) == 3
+    assert len(toolsrv.processes("sleep 1000.31")) == 3
 
 
 SIGNALS = [(b"term", b"143\n"), (b"kill", b"137\n"), (b"signal 10", b"138\n")]

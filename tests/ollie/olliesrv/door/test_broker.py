@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from house import House
 
+from ollie.olliesrv.door.connections import EXHAUSTED
+
 SCRIPT = """
 turns:
   - match: "^run "
@@ -184,11 +186,32 @@ def test_the_owner_is_never_kept_out(build: Callable[..., Place]) -> None:
     place = build("ulimit -Sn 120; ulimit -Hn 160", "{max_connections: 10000, max_run_connections: 10000}")
     taken, _, why = place.flood().partition(" ")
     assert int(taken) > 60
-    assert "olliesrv has at most as many open files as the system lets it have, and none to spare" in why
+    assert why.endswith(f": {EXHAUSTED}\n")
     assert "two" in place.house.read("session/idx")
     place.house.write("session/new", "name=three")
     place.house.write("session/three/agent/new", f"name=fresh cwd={place.house.work}")
     assert place.tool("ulimit -Sn; ulimit -Hn", "session/three/agent/fresh") == "120\n160"
+
+
+def test_who_finds_no_descriptor_left_is_told_so(build: Callable[..., Place]) -> None:
+    """The owner has taken all: nothing is known of the next client for want of one, and that is what it hears."""
+    place = build("ulimit -n 100")
+    script = """
+from ninep.blocking import Connection
+from ninep.errors import NinepError
+import socket, sys
+
+held = []
+try:
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(sys.argv[1])
+        held.append(Connection(sock, uname="glenda"))
+except NinepError as error:
+    print(error)
+"""
+    assert place.house.ok(sys.executable, "-c", script, str(place.house.socket)) == f"{EXHAUSTED}\n"
+    assert "two" in place.house.read("session/idx")
 
 
 def test_a_process_without_the_descriptor_is_told(place: Place) -> None:

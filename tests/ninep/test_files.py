@@ -268,6 +268,13 @@ async def test_a_table_of_commands_is_obeyed(text: str, answer: str) -> None:
     await server.close()
 
 
+@pytest.mark.parametrize("table", [(), TABLE])
+def test_a_control_has_a_table_or_takes_any_command(table: tuple[Command[Any], ...]) -> None:
+    """One of the two, and not both."""
+    with pytest.raises(AssertionError, match="ctl takes commands of a table, or any command"):
+        Control("ctl", 0o660, "", commands=table, command=_echo if table else None)
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

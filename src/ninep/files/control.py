@@ -67,6 +67,10 @@ class Control(Entry[T]):
     text: Render[T] | None = None
     commands: Sequence[Command[T]] = ()
 
+    def __post_init__(self) -> None:
+        """One of the two."""
+        assert (self.command is None) is bool(self.commands), f"{self.name} takes commands of a table, or any command"
+
     @property
     def table(self) -> Sequence[Command[T]]:
         """Its commands, `help` included; none where `command` takes whatever is written."""

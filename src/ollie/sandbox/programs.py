@@ -180,7 +180,7 @@ def _entries(directory: str) -> list["os.DirEntry[str]"]:
 
 def _of_program(path: str, home: str) -> list[str]:
     """A file that a link leads to, with its installation when it is an interpreter; nothing unless it is a program."""
-    if not _is_program(path):
+    if not is_program(path):
         return []
     directory, prefix = Path(path).parent, Path(path).parents[1]
     if directory.name == "bin" and not covers(str(prefix), home):
@@ -195,7 +195,7 @@ def _is_plain(path: str) -> bool:
     return os.path.realpath(path) == path and Path(path).exists()
 
 
-def _is_program(path: str) -> bool:
+def is_program(path: str) -> bool:
     """Whether it is a file that can be executed, by its mode and by how it begins."""
     try:
         mode = os.lstat(path).st_mode

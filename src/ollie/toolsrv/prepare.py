@@ -19,7 +19,8 @@ from ollie.protocol.expand import environment, expand, placeholders
 from ollie.protocol.metadata import ArgumentError, Python, Script, ToolInfo
 from ollie.protocol.payload import Call, PayloadError
 from ollie.protocol.policy import Policy, PolicyError
-from ollie.protocol.within import tighten
+from ollie.protocol.within import covers, tighten
+from ollie.sandbox.programs import is_program
 from ollie.toolsrv.registry import Registry, RegistryError
 from ollie.toolsrv.runs import Task
 from ollie.toolsrv.validation import refusal
@@ -141,7 +142,7 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         stdin=invocation.stdin,
         environment=_environment(call, policy, settings),
         cwd=cwd,
-        policy=_with_programs(policy, tool),
+        policy=_with_programs(policy, tool, str(settings.config_dir)),
         enforced=not settings.yolo and not dispatch.bypass,
         bypass=dispatch.bypass,
         blocks=tool.output == "blocks" and not background,
@@ -153,7 +154,11 @@ def _directory(call: Call, settings: Settings) -> str:
     """The directory to run in; a relative one is meant from the server's own.
 
     It has no links: what an agent works in was resolved when it got it, so a link in that is one that a tool has made
-    since.
+    since. Nothing that is put in its place while a call begins is entered or granted either: olliesrv judges a
+    directory by this path; the process that becomes the tool enters it by this path, and goes on only if that is where
+    it is then (`enforce.enter`); and the rule of Landlock holds a descriptor that was opened by this path, no part of
+    it being a link (`Policy.real`). So each of the two is, at its time, the directory of this path, and lies within
+    the bound of the agent whichever directory it is.
     """
     default = settings.places["CWD"]
     try:
@@ -179,22 +184,34 @@ def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Pol
     return tighten(base, expand(policy_files.load(tighter, config_dir), values))
 
 
-def _with_programs(policy: Policy, tool: ToolInfo) -> Policy:
+def _with_programs(policy: Policy, tool: ToolInfo, config_dir: str) -> Policy:
     """The policy, with what no policy need name: where the tool's program is, and what `ollie-9p` is made of."""
-    ro: tuple[str, ...] = (_PACKAGES,)
-    rox: tuple[str, ...] = ()
     if isinstance(tool.run, Script):
-        rox = (os.path.dirname(os.path.realpath(tool.run.argv[-1])),)  # noqa: PTH120  for each run
-    if isinstance(tool.run, Python):
-        ro = (_PACKAGES, _STANDARD_LIBRARY)
-    return _allowing(policy, ro, rox).called(policy.name)
+        found = _of_script(tool.run.argv[-1], config_dir)
+        return _allowing(policy, (_PACKAGES,), found, found).called(policy.name)
+    ro = (_PACKAGES, _STANDARD_LIBRARY) if isinstance(tool.run, Python) else (_PACKAGES,)
+    return _allowing(policy, ro, (), ()).called(policy.name)
+
+
+def _of_script(script: str, config_dir: str) -> tuple[str, ...]:
+    """The directory of a tool's program, for what it has beside it, without links.
+
+    A link is followed from the configuration directory, where no agent works. One that lies elsewhere may be a tool's:
+    it is followed to a program, and to nothing that is beside that.
+    """
+    directory, real = os.path.dirname(script), os.path.realpath(script)  # noqa: PTH120  for each run
+    if real == script or covers(config_dir, script):
+        return (os.path.dirname(real),)  # noqa: PTH120  as above
+    found = (directory,) if os.path.realpath(directory) == directory else ()
+    return (*found, real) if is_program(real) else found
 
 
 @lru_cache(maxsize=64)
-def _allowing(policy: Policy, ro: tuple[str, ...], rox: tuple[str, ...]) -> Policy:
-    """The policy with more paths."""
+def _allowing(policy: Policy, ro: tuple[str, ...], rox: tuple[str, ...], real: tuple[str, ...]) -> Policy:
+    """The policy with more paths; of the `real` ones no link is followed."""
     files = policy.filesystem
-    return replace(policy, filesystem=replace(files, ro=files.ro + ro, rox=files.rox + rox))
+    added = replace(files, ro=files.ro + ro, rox=files.rox + rox)
+    return replace(policy, filesystem=added, real=policy.real + real)
 
 
 def _environment(call: Call, policy: Policy, settings: Settings) -> dict[str, str]:

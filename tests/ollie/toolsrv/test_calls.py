@@ -279,6 +279,23 @@ async def test_a_directory_that_became_a_link_is_refused(toolsrv: ToolServer, ag
     link.unlink()
 
 
+async def test_a_tool_that_is_a_link(toolsrv: ToolServer, agent: str) -> None:
+    """Its program runs; what lies beside that is out of reach, for somebody else may have made the link."""
+    private = toolsrv.home / "private-tools"
+    private.mkdir()
+    (private / "key").write_text("key")
+    program = private / "program"
+    metadata = "# ---\n# name: linked\n# description: .\n# ---\n"
+    program.write_text(f"#!/bin/sh\n{metadata}echo ran; cat {private}/key || echo not the key\n")
+    program.chmod(0o700)
+    (toolsrv.home / "tools/linked").symlink_to(program)
+    async with await toolsrv.client() as client:
+        await load(client, agent, "linked")
+        text = (await call(client, agent, "linked")).text
+    assert text.endswith(": Permission denied\nnot the key\n")
+    (toolsrv.home / "tools/linked").unlink()
+
+
 async def test_a_temporary_directory_that_became_a_link_is_not_followed(toolsrv: ToolServer, agent: str) -> None:
     """An agent that works above it can move it away; then no other agent has one, and nothing else instead."""
     (toolsrv.home / "private").mkdir()

@@ -1,7 +1,6 @@
 """What tests put into a store, and a disk that they fill."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, event
@@ -30,26 +29,31 @@ def agent(agent_id: str, number: int, session: str = "s1", *, temporary: bool = 
 
 
 class Disk:
-    """The disk under a store: while it is full, no page is added to the database."""
+    """The disk under a store: while it is full, no page is added to the database. It counts and tells of commits."""
 
     def __init__(self, store: Store) -> None:
         self.full = False
+        self.commits = 0
         self._loop = asyncio.get_running_loop()
         self._written, self._refused = Bell(), Bell()
         event.listen(store._engine, "begin", self._limit)
-        for name, bell in (("commit", self._written), ("rollback", self._refused)):
-            event.listen(store._engine, name, partial(self._ring, bell))
+        event.listen(store._engine, "commit", self._commit)
+        event.listen(store._engine, "rollback", self._rollback)
 
     async def written(self) -> None:
         """Return when something is being committed next, whoever has asked for it."""
         await self._written.wait()
 
     async def refused(self) -> None:
-        """Return when something could not be written next."""
+        """Return when a transaction is rolled back next, as one is that cannot be written."""
         await self._refused.wait()
 
-    def _ring(self, bell: Bell, _: Connection) -> None:
-        self._loop.call_soon_threadsafe(bell.ring)
+    def _commit(self, _: Connection) -> None:
+        self.commits += 1
+        self._loop.call_soon_threadsafe(self._written.ring)
+
+    def _rollback(self, _: Connection) -> None:
+        self._loop.call_soon_threadsafe(self._refused.ring)
 
     def _limit(self, connection: Connection, *_: Any) -> None:
         connection.exec_driver_sql(f"PRAGMA max_page_count={1 if self.full else 1 << 30}")

@@ -117,8 +117,6 @@ class Executor:
                 f"not run: {most} runs of this agent have not ended, and there may be no more (max_runs); wait for one "
                 "or end one: proc/PID/ctl"
             )
-        if scarce():
-            raise RefusedError("not run: the tool server has no open files to spare; try again when runs have ended")
 
     async def _unless_abandoned(self, run: Run, waiting: Awaitable[None]) -> None:
         """Wait, and end the run when whoever waits goes away."""
@@ -153,6 +151,8 @@ class Executor:
         end = None
         failure = "internal error"
         try:
+            if scarce():
+                raise RefusedError("not run: the tool server has no open files to spare; try when others have ended")
             with (
                 Capture(run.output) as stderr,
                 Capture(printed) if job.blocks else nullcontext(stderr) as stdout,

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -182,6 +183,37 @@ def test_a_tool_server_is_seen_through_the_session(server: House) -> None:
     for wrong, error in (("tool=shell\ncmd=true\n", "names no agent"), ("agent=x\n", "no such agent: x")):
         assert error in server.run("ollie-9p", "rdwr", "session/one/toolsrv/proc/new", stdin=wrong).stderr
     assert server.ok("ollie-9p", "ls", "session/empty/toolsrv") == ""
+
+
+# Reads a file again and again, and closes none.
+READER = """
+import sys
+from ninep.blocking import Connection
+from ninep.errors import NinepError
+from ollie.protocol import broker
+
+files = []
+with Connection(broker.connection(), uname="me") as server:
+    try:
+        while True:
+            files.append(server.open(sys.argv[1], 0))
+            files[-1].read()
+    except NinepError as error:
+        print(len(files), error)
+"""
+
+
+def test_an_agent_has_so_many_files_of_its_tool_server_open(server: House) -> None:
+    """Each is a connection of ours to it; the owner's are not counted."""
+    (server.work / "reader.py").write_text(READER)
+    server.write(f"{AGENT}/prompt", "background () { echo begun; }; background")
+    server.read(f"{AGENT}/wait")
+    pid = re.findall(r"as process (\d+);", server.read(f"{AGENT}/chat"))[-1]
+    out = f"session/one/toolsrv/proc/{pid}/out"
+    server.write(f"{AGENT}/prompt", RUN.format(f"{sys.executable} reader.py {out}"))
+    assert "65 an agent may have at most 64 files of its tool server open (max_connections" in said(server)
+    assert server.read(out) == "begun\n"
+    server.ok("ollie-9p", "rdwr", f"{AGENT}/ctl", stdin=f"proc dismiss {pid}")
 
 
 def test_processes_of_an_agent(server: House) -> None:

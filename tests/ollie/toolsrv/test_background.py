@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import resource
 from collections.abc import Callable
 
 import pytest
@@ -76,7 +77,31 @@ async def test_calls_made_at_once_are_counted(start: Callable[..., ToolServer], 
         starting = [background(client, agent, "exec sleep 1000.31") for _ in range(20)]
         started = await asyncio.gather(*starting, return_exceptions=True)
     assert sum(isinstance(one, str) for one in started) == 3
-    assert len(toolsrv.processes("sleep 1000.31")) == 3
+
+
+async def test_some_descriptors_are_kept_for_the_owner(start: Callable[..., ToolServer], agent: str) -> None:
+    """Runs are refused before there are none left, and so are clients that come for an agent."""
+    toolsrv = start("--max-runs", "1000")
+    resource.prlimit(toolsrv.pid, resource.RLIMIT_NOFILE, (120, 120))
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        pids = []
+        error = ""
+        while not error:
+            try:
+                pids.append(await background(client, agent, "exec sleep 1000.31"))
+            except NinepError as refused:
+                error = str(refused)
+        assert error == "not run: the tool server has no open files to spare; try when others have ended"
+        assert len(pids) > 5
+        with pytest.raises(NinepError, match="the tool server has no open files to spare"):
+            await toolsrv.client(agent)
+        async with await toolsrv.client() as owner:
+            for pid in pids:
+                await owner.write(f"proc/{pid}/ctl", b"kill")
+                await owner.read(f"proc/{pid}/wait")
+        async with await toolsrv.client(agent) as own:
+            assert (await call(own, agent, cmd="echo ran")).text == "ran\n"
 
 
 SIGNALS = [(b"term", b"143\n"), (b"kill", b"137\n"), (b"signal 10", b"138\n")]

@@ -102,21 +102,24 @@ class Life:
         """As `connect`, for one purpose; it never starts a tool server.
 
         Raises:
-            RefusedError: none runs, or the agent has as many as it may.
+            RefusedError: none runs.
         """
         if self._process is None:
             raise RefusedError(NO_TOOL_SERVER)
-        with self._counted(agent):
-            try:
-                client = await self.connect(agent)
-            except OSError:
-                raise RefusedError(NO_TOOL_SERVER) from None
-            async with client:
-                yield client
+        try:
+            client = await self.connect(agent)
+        except OSError:
+            raise RefusedError(NO_TOOL_SERVER) from None
+        async with client:
+            yield client
 
     @contextlib.contextmanager
-    def _counted(self, agent: str) -> Iterator[None]:
-        """One visit more for an agent; for nobody they are not counted."""
+    def long(self, agent: str) -> Iterator[None]:
+        """Count a visit that lasts; nobody's are not counted.
+
+        Raises:
+            RefusedError: the agent has as many as it may.
+        """
         most = self._settings.max_connections
         if agent and (self._visits[agent] >= most or scarce()):
             raise RefusedError(

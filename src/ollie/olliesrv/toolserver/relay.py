@@ -102,8 +102,8 @@ class RelayFile(OpenFile):
         """What the counterpart gives."""
         async with self._lock:
             if self._file is None:
-                client = await self._stack.enter_async_context(self._counterpart.toolsrv.visit(self._counterpart.agent))
-                self._file = await client.open(self._counterpart.path)
+                await self._open(self._counterpart.toolsrv, self._counterpart.agent)
+                assert self._file is not None
             if self._reading is None or self._reading[0] != (offset, count):
                 await self._stop()
                 self._reading = (offset, count), asyncio.ensure_future(self._file.read(count, offset))
@@ -111,6 +111,13 @@ class RelayFile(OpenFile):
             data = await asyncio.shield(task)
             self._reading = None
             return data
+
+    async def _open(self, toolsrv: ToolServer, agent: str) -> None:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(toolsrv.life.long(agent))
+            client = await stack.enter_async_context(toolsrv.visit(agent))
+            self._file = await client.open(self._counterpart.path)
+            self._stack = stack.pop_all()
 
     async def _stop(self) -> None:
         if self._reading is not None:

@@ -54,6 +54,7 @@ class Opened(OpenFile):
     __slots__ = ("closed",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.closed = 0
 
     def close(self, *, commit: bool) -> Awaitable[None] | None:  # noqa: ARG002  as every file is closed

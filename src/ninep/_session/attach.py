@@ -18,6 +18,7 @@ class AuthFile(OpenFile):
     __slots__ = ("aname", "conversation", "uname")
 
     def __init__(self, conversation: AfidConversation, uname: str, aname: str) -> None:
+        super().__init__()
         self.conversation, self.uname, self.aname = conversation, uname, aname
 
     def read(self, offset: int, count: int) -> Awaitable[bytes]:

@@ -40,12 +40,13 @@ class OpenFile:
     of the connection; the ones omitted mean what they say here.
 
     Attributes:
-        sent: set by `read` just before it gives its data; called once when that reply was handed to the transport. A
-            subclass that sets it has a slot for it; the others have nothing to initialise.
+        sent: set by `read` just before it gives its data; called once when that reply was handed to the transport.
     """
 
-    __slots__ = ()
-    sent: Callable[[], None] | None = None
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent: Callable[[], None] | None = None
 
     def read(self, offset: int, count: int) -> bytes | Awaitable[bytes]:
         """At most `count` bytes; empty is the end of the file. `count` is already clamped to the msize."""

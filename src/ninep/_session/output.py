@@ -72,7 +72,7 @@ class Output:
             if self._deliveries is None:
                 self._deliveries = []
             self._deliveries.append(file.sent)
-            file.sent = None  # type: ignore[misc]  # who set it has a slot for it
+            file.sent = None
         if size <= _JOIN_BYTES or self._trace is not None or self.closed:
             return _wire.pack_rread(tag, data)
         self.output.append(_wire.LAYOUT_32.pack(11 + size, _wire.RREAD, tag, size))

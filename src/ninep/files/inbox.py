@@ -88,6 +88,7 @@ class SinkFile(OpenFile):
     __slots__ = ("_inbox", "_place", "_take")
 
     def __init__(self, place: Place, take: Take[Any], check: Check[Any] | None) -> None:
+        super().__init__()
         self._place = place
         self._take = take
         self._inbox = Inbox(place, check)

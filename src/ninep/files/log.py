@@ -67,6 +67,7 @@ class LogFile(OpenFile):
     __slots__ = ("_gap", "_log", "_place")
 
     def __init__(self, place: Place, log: AppendLog) -> None:
+        super().__init__()
         self._place = place
         self._log = log
         self._gap = Gap(wanted=place.attached.options.kernel)

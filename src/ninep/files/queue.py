@@ -54,11 +54,10 @@ class Queue(Entry[T]):
 class QueueFile(SinkFile):
     """The entry being read, and the one being written."""
 
-    __slots__ = ("_base", "_head", "_queue", "sent")
+    __slots__ = ("_base", "_head", "_queue")
 
     def __init__(self, queue: Queue[Any], place: Place) -> None:
         super().__init__(place, queue.put, queue.check)
-        self.sent = None
         self._queue = queue
         self._head: Head | None = None
         self._base: int | None = None  # the offset at which the entry begins; None: no entry has been asked for

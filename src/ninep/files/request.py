@@ -49,6 +49,7 @@ class RequestFile(OpenFile):
     __slots__ = ("_answer", "_gap", "_inbox", "_lock", "_next", "_place", "_readable", "_request", "_rest", "_yield_s")
 
     def __init__(self, request: Request[Any], place: Place, *, readable: bool) -> None:
+        super().__init__()
         self._request = request
         self._place = place
         self._readable = readable

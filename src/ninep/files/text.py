@@ -49,6 +49,7 @@ class TextFile(OpenFile):
     __slots__ = ("_content",)
 
     def __init__(self, content: bytes) -> None:
+        self.sent = None  # all that an OpenFile begins with; most opens come here, and a call costs more
         self._content = content
 
     def read(self, offset: int, count: int) -> bytes:
@@ -121,6 +122,7 @@ class StoredTextFile(OpenFile):
     __slots__ = ("_buffer", "_place")
 
     def __init__(self, place: Place, buffer: TextBuffer) -> None:
+        super().__init__()
         self._place = place
         self._buffer = buffer
 

@@ -82,6 +82,7 @@ class LevelFile(OpenFile):
     __slots__ = ("_level", "_place", "_value")
 
     def __init__(self, level: Level[Any], place: Place) -> None:
+        super().__init__()
         self._level = level
         self._place = place
         self._value: _Value | None = None
@@ -136,11 +137,10 @@ async def _refuse(_obj: Any, _peer: Any, _data: bytes) -> None:
 class WatchFile(SinkFile):
     """One fid's sequence of changes, and what it writes."""
 
-    __slots__ = ("_lock", "_pause", "_taking", "_value", "_watch", "_watcher", "sent")
+    __slots__ = ("_lock", "_pause", "_taking", "_value", "_watch", "_watcher")
 
     def __init__(self, watch: Watch[Any], place: Place) -> None:
         super().__init__(place, watch.take or _refuse, watch.check)
-        self.sent = None
         self._watch = watch
         self._watcher: Watcher | None = watch.watch(place.obj, place.peer)
         self._value: _Value | None = None

@@ -17,6 +17,7 @@ class DirFile(OpenFile):
     __slots__ = ("_end", "_pending", "_place", "_places")
 
     def __init__(self, place: "Place") -> None:
+        super().__init__()
         self._place = place
         self._places: Iterator[Place] = iter(())
         self._pending = b""  # a record that did not fit the last reply

@@ -305,7 +305,8 @@ async def test_a_temporary_directory_that_became_a_link_is_not_followed(toolsrv:
     try:
         text, _ = await _sh(toolsrv, f"other-{agent}", "ls $TMPDIR/; touch $TMPDIR/planted")
     finally:
-        assert await _sh(toolsrv, agent, "d=$(dirname $TMPDIR); rm -r $d; mv moved $d", cwd=above) == ("", False)
+        _, failed = await _sh(toolsrv, agent, "d=$(dirname $TMPDIR); rm -r $d; mv moved $d", cwd=above)
+        assert not failed
     assert text.count("Permission denied") == 2
     assert not list((toolsrv.home / "private").iterdir())
 

@@ -63,7 +63,7 @@ class Admission:
             NinepError: `authentication required`, or an agent is refused the last descriptors.
         """
         if aname and scarce():
-            raise NinepError("an agent has at most what others leave it: the tool server has no open files to spare")
+            raise NinepError("agents get at most what is left: the tool server has no open files to spare")
         if self._auth is None:
             return Peer(uname, aname, Role.GROUP)
         if auth is None:

@@ -14,6 +14,7 @@ from serving import ToolServer, background, call, load
 from ninep.client import Client, File
 from ninep.errors import NinepError
 from ollie.protocol.result import ToolResult
+from ollie.toolsrv.fingerprint import FILE_BYTES
 
 
 async def asking(client: Client, agent: str, cmd: str, **fields: str) -> asyncio.Task[ToolResult]:
@@ -183,6 +184,7 @@ MEANT = {
     "behind something": ("true; true&&sh <dep.sh", "dep.sh"),
     "in quotes": ("sh 'de p.sh'", "de p.sh"),
     "in a directory": ("cd sub && sh dep.sh", "sub/dep.sh"),
+    "below an open quote": ("cat <<END >/dev/null\nit's\nEND\nsh 'de p.sh'", "de p.sh"),
     "behind a sign": ("BASH_ENV=dep.sh bash -c true", "dep.sh"),
 }
 
@@ -211,6 +213,37 @@ async def test_what_a_file_says_is_part_of_what_is_approved(
     text = await answered("echo evil\n")
     assert re.fullmatch(rf"not run: /.*{file.name} has changed since it was asked for; ask again", text)
     file.unlink()
+
+
+async def test_a_long_file_is_known_by_its_times(toolsrv: ToolServer, agent: str) -> None:
+    """What is beyond the part that is read has changed, and its time of change cannot be set back."""
+    file = toolsrv.work / f"long-{agent}"
+    with file.open("wb") as writing:
+        writing.truncate(FILE_BYTES + 10)
+    before = file.stat()
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, f"tail -c 4 {file}")
+        request = await request_of(pending, agent)
+        with file.open("r+b") as writing:
+            writing.seek(FILE_BYTES + 6)
+            writing.write(b"evil")
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        await resolve(client, id=request["id"], approved=True)
+        assert (await running).text == f"not run: {file} has changed since it was asked for; ask again"
+    file.unlink()
+
+
+async def test_what_changes_by_itself_is_no_file_of_a_call(toolsrv: ToolServer, agent: str) -> None:
+    """What the kernel makes up, a device, a pipe that nobody writes; and a text whose quote is left open."""
+    fifo = toolsrv.work / f"fifo-{agent}"
+    os.mkfifo(fifo)
+    script = f"cat /proc/uptime /proc/self/stat </dev/urandom >/dev/null; test -p {fifo} && cat <<'END'\nit's\nEND"
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, script)
+        request = await request_of(pending, agent)
+        await resolve(client, id=request["id"], approved=True)
+        assert (await running).text.startswith("it's\n")
+    assert not {"/proc/uptime", "/dev/urandom", str(fifo)} & set(request["files"])
 
 
 async def test_a_program_is_the_one_that_was_found(start: Callable[..., ToolServer], agent: str) -> None:

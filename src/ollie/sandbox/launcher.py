@@ -184,9 +184,12 @@ class Launcher:
 
 
 def _left_out(policy: Policy | None) -> tuple[str, ...]:
-    """What a policy names for tools to write and they have made links, which are not followed: sentences."""
-    files = policy.filesystem if policy else Filesystem()
-    paths = dict.fromkeys((*files.rw, *files.rwx, *(policy.real if policy else ())))
+    """The paths of an expanded policy that tools have made links since, which are not followed: sentences."""
+    if policy is None:
+        return ()
+    written = (*policy.filesystem.rw, *policy.filesystem.rwx)
+    above = tuple(f"{path}/" for path in written)
+    paths = dict.fromkeys((*policy.real, *(path for path in written if path.startswith(above))))
     return tuple(f"not allowed, for it leads through a link: {path}" for path in paths if leads_through_link(path))
 
 

@@ -37,7 +37,7 @@ OURS = (str(Path(ninep.__file__).parent), str(Path(__file__).parents[1]))
 
 # Interpreters, by the name of the program, and a file of the standard library that each installation of it has.
 _INTERPRETERS = (
-    (re.compile(r"python[0-9.]*"), "lib/python3.*/os.py"),
+    (re.compile(r"(?:python|pypy)[0-9.]*"), "lib/py*[0-9]/os.py"),
     (re.compile(r"node"), "include/node/node.h"),
     (re.compile(r"ruby"), "lib/ruby/[0-9]*/set.rb"),
     (re.compile(r"java|javac"), "lib/modules"),

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from ollie.olliesrv.errors import RefusedError, denied
-from ollie.olliesrv.settings.directories import unmoved
+from ollie.olliesrv.settings.directories import check_unmoved
 from ollie.protocol import payload
 from ollie.protocol.within import covers
 
@@ -83,8 +83,7 @@ def _asked_for(session: "Session", name: str) -> "Agent":
 
 def _directory(agent: "Agent", wanted: str, by: "Agent | None") -> str:
     """Where it runs: what is asked for, from the agent's own directory; for an agent within its bound."""
-    if not unmoved(agent.cwd):
-        raise RefusedError(f"cwd is not what it was any more: {agent.cwd}")
+    check_unmoved(agent.cwd)
     directory = os.path.realpath(os.path.join(agent.cwd, wanted))  # noqa: PTH118  paths are text here, and may be anything
     if by is not None and not covers(agent.ceiling.directory, directory):
         raise denied()

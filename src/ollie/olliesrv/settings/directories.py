@@ -69,9 +69,10 @@ def _check_characters(path: str) -> None:
         raise RefusedError(f"cwd has a control character: {path!r}")
 
 
-def unmoved(path: str) -> bool:
-    """Whether a resolved directory still is what it was resolved to: no part of it became a symbolic link."""
-    return os.path.realpath(path) == path
+def check_unmoved(path: str) -> None:
+    """Refuse a resolved directory that is another one by now: a part of it has become a symbolic link."""
+    if os.path.realpath(path) != path:
+        raise RefusedError(f"cwd is not what it was any more: {path} (set it again)")
 
 
 class Scratch:

@@ -92,9 +92,9 @@ class Outfit:
     def setup(self, specs: Sequence[ToolSpec]) -> Setup:
         """What its model is asked with. The same from turn to turn while nothing was changed, byte by byte."""
         takes = self.backend().parameters
-        answered = tuple(own.SPECS[name] for name in self.tools if name in own.SPECS)
+        own_specs = tuple(own.SPECS[name] for name in self.tools if name in own.SPECS)
         parameters = {key: value for key, value in self.row.settings.items() if key in PARAMETERS and key in takes}
-        return Setup(self.model, self.system, (*specs, *answered), parameters, self.limits())
+        return Setup(self.model, self.system, (*specs, *own_specs), parameters, self.limits())
 
     def shown(self) -> dict[str, str]:
         """Every key of `cfg` with what counts for it, as it is written."""

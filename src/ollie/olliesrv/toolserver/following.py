@@ -16,7 +16,6 @@ from ninep.errors import ConnectionLostError, NinepError
 from ollie.olliesrv.toolserver.news import Happening, News
 
 _log = logging.getLogger(__name__)
-_ORDWR = 2
 _SHOWN_CHARACTERS = 500
 _TAG = "system-proc-complete"
 

@@ -30,13 +30,11 @@ class Counterpart:
         toolsrv: whose it is.
         agent: the id of the agent for which it is read; empty for none.
         path: where it is.
-        length: in bytes, where it is known.
     """
 
     toolsrv: ToolServer
     agent: str
     path: str
-    length: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

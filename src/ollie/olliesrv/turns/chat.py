@@ -70,11 +70,6 @@ class Chat:
         """The state has changed: whoever waits looks again."""
         self._grown.ring()
 
-    @property
-    def waiting(self) -> int:
-        """How many reads wait, for statistics."""
-        return self._grown.waiting
-
 
 class Transcript:
     """Writes what happens to the two conversation files and to the history.

@@ -80,18 +80,14 @@ class Turns:
         finally:
             self._feeding = False
 
-    async def quiet(self, timeout_s: float) -> None:
-        """Return when the work that was cancelled has ended too, or after that time."""
-        if self.tasks:
-            await asyncio.wait(self.tasks, timeout=timeout_s)
-
     async def close(self, timeout_s: float) -> None:
         """End everything that runs, and return when it has ended or after that time; nothing is fed any more."""
         self._closed = True
         self._cancel_timers()
         for task in self.tasks:
             task.cancel()
-        await self.quiet(timeout_s)
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=timeout_s)
 
     def _carry_out(self, effect: ev.Effect) -> None:  # noqa: C901  a table, one line an effect
         match effect:

@@ -23,7 +23,7 @@ from ollie.engine.messages import Message, ToolCall, ToolSpec
 from ollie.engine.records import Ended, Failed, Prompted, Record
 from ollie.engine.turn import State as Engine
 from ollie.olliesrv.errors import RefusedError, gone
-from ollie.olliesrv.settings.directories import unmoved
+from ollie.olliesrv.settings.directories import check_unmoved
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.toolserver import Call
@@ -82,12 +82,12 @@ class Runner:
         self._loading = asyncio.Lock()
         self._fetching: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
-        self._problem = ""
-        self._trouble = ""
+        self._problem = ""  # why this turn may ask no model; it ends with that
+        self._trouble = ""  # what it waits for while it is made ready
         self._stop_note = ""
         self._words: list[ev.Inject] = []
         self._closing = False
-        self._holding = False
+        self._connected = False
         self._pressing = False
         self._ends = Ends()
         self.account = Account(outfit, services.store, lambda: self._turns, session.account)
@@ -166,7 +166,7 @@ class Runner:
     def _settled(self) -> None:
         """A reader has read a prompt whole, or has given it back."""
         if not self.queued and not self.busy:
-            self._ends.fail(RefusedError("the prompt was taken from the queue"))
+            self._ends.fail(RefusedError("interrupted: the prompt was taken from the queue"))
         self.advance()
 
     def let_go(self) -> None:
@@ -220,8 +220,8 @@ class Runner:
         """Announce the state; the tool server is held while it is `running`."""
         state = self.state
         running = state is State.RUNNING
-        if running is not self._holding:
-            self._holding = running
+        if running is not self._connected:
+            self._connected = running
             connection = self._session.toolsrv.connection
             (connection.hold if running else connection.release)()
         self._announce(state)
@@ -287,8 +287,7 @@ class Runner:
             return await self._session.spawn(self._agent, arguments)
         outfit = self._outfit()
         cwd = outfit.row.cwd
-        if not unmoved(cwd):
-            raise RefusedError(f"cwd is not what it was any more: {cwd}")
+        check_unmoved(cwd)
         result = await self._session.toolsrv.call(Call(self._agent, call.name, arguments, cwd, outfit.sandbox))
         if await self._kit.revised():
             self.reconfigure()
@@ -331,7 +330,7 @@ class Runner:
             self._turns.feed(ev.SetPlan(text))
 
     async def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools that the agent has, those that the engine answers included; starts the tool server if need be."""
+        """The tools that the agent has, its own (`engine/own.py`) included; starts the tool server if need be."""
         return await self._kit.fetched()
 
     async def stop(self, note: str) -> bool:
@@ -348,7 +347,9 @@ class Runner:
             self._turns.feed(ev.Stop(note))
         config = self._services.config
         if not (await asyncio.wait({over}, timeout=config.stop_s + config.close_s))[0]:
-            raise RefusedError(f"the turn does not end: {self.activity}")
+            raise RefusedError(
+                f"the turn does not end: {self.activity or 'its work goes on'} (kill the agent to end it)"
+            )
         over.exception()  # it was killed meanwhile, if there is one
         if work:
             await asyncio.wait(work, timeout=config.close_s)
@@ -376,8 +377,8 @@ class Runner:
             await self._turns.close(self._services.config.cancel_s + self._services.config.close_s)
         self._queue.close()
         self._ends.fail(gone())
-        if self._holding:
-            self._holding = False
+        if self._connected:
+            self._connected = False
             self._session.toolsrv.connection.release()
 
     async def shut(self, note: str) -> None:

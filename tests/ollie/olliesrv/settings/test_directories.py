@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ninep.errors import NinepError
-from ollie.olliesrv.settings.directories import Scratch, scratch_base, sweep_scratch, unmoved, working_directory
+from ollie.olliesrv.settings.directories import Scratch, check_unmoved, scratch_base, sweep_scratch, working_directory
 
 SESSION = "01a22cd4-1ac6-71cd-ba72-735018c225f4"
 OTHER = "01a22cd4-1aed-71c6-8c63-6834ee8fae5d"
@@ -89,10 +89,11 @@ def test_a_directory_that_became_a_link_is_noticed(tmp_path: Path) -> None:
     """Also when it is one further up."""
     path = working_directory(str(tmp_path), ())
     (tmp_path / "a/b").mkdir(parents=True)
-    assert unmoved(f"{path}/a/b")
+    check_unmoved(f"{path}/a/b")
     (tmp_path / "a").rename(tmp_path / "c")
     (tmp_path / "a").symlink_to(tmp_path / "c")
-    assert not unmoved(f"{path}/a/b")
+    with pytest.raises(NinepError, match="is not what it was any more"):
+        check_unmoved(f"{path}/a/b")
 
 
 def test_a_scratch_directory_is_made_when_asked_for_and_removed_with_what_it_holds(tmp_path: Path) -> None:

@@ -104,13 +104,16 @@ def _shown(request: Request, names: Mapping[str, str], now: float, *, verbose: b
     """A request for people: its id, who asks and where, how long there is, the exact command, and what decides it.
 
     A name is what an agent is called, its id what it is: both are shown. A variable with another value than the
-    server's own decides what the command means: it is always shown.
+    server's own decides what the command means: it is always shown. So are the files where the agent may write, among
+    them programs that are called by name alone.
     """
     left_s = max(0, request["expires_at"] - now)
     lines = [f"{request['id']}  {_who(request, names)} in {_plain(request['cwd'])}, {left_s:.0f} s left"]
     lines += _indented(request["command"].split("\n"))
     if request["differs"]:
         lines += ["  with other variables than yours:", *_variables(request["differs"])]
+    if own := [path for path in request["files"] if path.startswith(f"{request['cwd']}/")]:
+        lines += ["  with these files of its directory:", *_indented(own)]
     if verbose:
         lines += ["  program:", f"    {_plain(json.dumps(request['argv'], ensure_ascii=False))}"]
         if request["stdin"]:

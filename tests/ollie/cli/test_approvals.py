@@ -93,7 +93,7 @@ def test_what_is_rejected_does_not_run(server: House) -> None:
 
 
 def test_what_decides_is_shown(server: House) -> None:
-    """A variable that is not as the server has it is there without being asked for."""
+    """A variable that is not as the server has it, and files of the agent, are there without being asked for."""
     (server.config / "sandbox.yaml").write_text("env: [GIT_DIR=/elsewhere]\n")
     id_ = ask(server, "git --version")
     assert server.ok("o", "approvals").endswith(
@@ -103,6 +103,13 @@ def test_what_decides_is_shown(server: House) -> None:
     server.ok("o", "reject", id_)
     said(server)
     (server.config / "sandbox.yaml").unlink()
+    (server.work / "dep.sh").touch()
+    id_ = ask(server, "sh ./dep.sh")
+    assert server.ok("o", "approvals").endswith(
+        f"sh ./dep.sh; }}; bypass\n  with these files of its directory:\n    {server.work}/./dep.sh\n"
+    )
+    server.ok("o", "reject", id_)
+    said(server)
 
 
 def test_nothing_that_is_shown_steers_the_terminal(server: House) -> None:

@@ -166,7 +166,7 @@ class Runner:
     def _settled(self) -> None:
         """A reader has read a prompt whole, or has given it back."""
         if not self.queued and not self.busy:
-            self._ends.fail(RefusedError("interrupted: the prompt was taken from the queue"))
+            self._ends.fail(RefusedError("the prompt is not queued any more: somebody took it from fifo"))
         self.advance()
 
     def let_go(self) -> None:

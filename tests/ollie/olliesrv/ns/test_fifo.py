@@ -157,5 +157,5 @@ async def test_who_waits_for_a_prompt_that_is_taken_is_told(world: World) -> Non
     while b"\tsub\t" not in await owner.read("session/one/agent/idx"):
         pass
     assert await owner.read("session/one/agent/sub/fifo") == b"x\n"
-    with pytest.raises(NinepError, match=r"^interrupted: the prompt was taken from the queue$"):
+    with pytest.raises(NinepError, match=r"^the prompt is not queued any more: somebody took it from fifo$"):
         await asking

@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ninep._wire import OREAD, OWRITE
-from ninep.blocking import Connection
+from ninep.blocking import OREAD, OWRITE, Connection
 from ninep.errors import NinepError
 from ollie.cli import reach
 

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from ninep import dial
-from ninep._wire import ORDWR, OREAD, OWRITE
-from ninep.blocking import Connection, File
+from ninep.blocking import ORDWR, OREAD, OWRITE, Connection, File
 from ninep.errors import ConnectionLostError, NinepError
 from ollie.cli import approvals, reach
 from ollie.cli.reply import Reply

@@ -103,6 +103,21 @@ def test_a_path_of_a_policy_that_a_tool_replaces(server: House) -> None:
     assert not (server.path / "out/planted").exists()
 
 
+def test_a_path_of_a_policy_that_a_tool_of_another_replaces(server: House) -> None:
+    """Who may not write there follows no link there either."""
+    text = POLICY.read_text().replace("  ro:\n", f"  ro:\n    - {server.work}/data\n")
+    (server.config / "sandbox.yaml").write_text(text)
+    for directory in ("sub", "data"):
+        (server.work / directory).mkdir()
+    (server.work / "data/text").write_text("for all\n")
+    make(server, "below", server.work / "sub")
+    assert run(server, "cat ../data/text", "below") == "for all"
+    assert run(server, f"mv data moved; ln -s {server.path}/out data") == "(no output)"
+    said = run(server, "cat ../data/key", "below")
+    assert "Permission denied" in said
+    assert "secret" not in said
+
+
 @pytest.mark.parametrize("target", ["key", ".", "bin/key", "bin"])
 def test_a_link_that_is_planted_in_path(server: House, target: str) -> None:
     """A sub-agent may not write where the link lies; that says nothing about who made it."""

@@ -71,7 +71,8 @@ class Policy:
     """One sandbox policy. `env` are names, or NAME=value; `name` is for messages and does not compare.
 
     `real` are those of its paths that had no links when they were named: should one have a link later, a tool has put
-    it there, and it is not followed. No file names them.
+    it there, and it is not followed. `written` are places that other tools may write: no link there is followed. No
+    file names either.
     """
 
     general: General = General()
@@ -81,6 +82,7 @@ class Policy:
     limits: Limits = Limits()
     advanced: Advanced = Advanced()
     real: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     name: str = field(default="", compare=False)
 
     def called(self, name: str) -> Self:
@@ -123,8 +125,8 @@ def encode(policy: Policy) -> str:
 def decode(text: str) -> Policy:
     """The policy that `encode` wrote. Raises PolicyError as `parse` does."""
     values = json.loads(text)
-    real, name = values.pop("real"), values.pop("name")
-    return replace(parse(values, name), real=tuple(real))
+    name, real, written = (values.pop(key) for key in ("name", "real", "written"))
+    return replace(parse(values, name), real=tuple(real), written=tuple(written))
 
 
 def _section(section: str, content: object) -> Any:

@@ -102,7 +102,7 @@ def ruleset(policy: Policy, abi: int) -> Ruleset:
     ports = 0 if policy.network.enabled else rights.ports
     granted = ((path, access & rights.files) for path, access in paths.items())
     written = tuple(path for path, letters in grants(policy.filesystem) if "w" in letters)
-    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted), written, policy.real)
+    return Ruleset(_handled(rights.files, ports, rights.scopes), tuple(granted), written + policy.written, policy.real)
 
 
 def reaper_ruleset(abi: int) -> Ruleset | None:

@@ -7,7 +7,7 @@ impossible and can be mended by whoever made it is a `RefusedError`.
 import os
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ OWN_VARIABLES = ("TMPDIR", "OLLIE_SESSION_ID", "OLLIE_AGENT_ID", broker.VARIABLE
 """The variables that say whom a run is for; every run gets its own from the server."""
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+_SHOWN_CHARACTERS = 200
 
 
 class RefusedError(NinepError):
@@ -62,6 +63,7 @@ class Settings:
         max_runs: How many runs one agent may have at a time.
         max_requests: How many requests of one agent to run without the sandbox may wait at a time.
         olliesrv: Where tools reach olliesrv, through their descriptor 3; None gives them none.
+        written: Places that tools of this server could write so far.
     """
 
     cwd: Path
@@ -76,6 +78,7 @@ class Settings:
     max_runs: int = 64
     max_requests: int = 8
     olliesrv: Unix | None = None
+    written: set[str] = field(default_factory=set)
 
     @cached_property
     def places(self) -> Mapping[str, str]:
@@ -92,6 +95,7 @@ class Job:
         function: Instead of `argv`, what the launcher calls without a new interpreter; may be empty.
         stdin: What the tool reads.
         policy: Expanded.
+        policies: Those that it was made of; it allows what all of them allow.
         enforced: False leaves all of the policy out but its limits and its environment.
         bypass: It asks for that itself, so it must be approved before it runs.
         blocks: It prints a ToolResult, and somebody waits for that.
@@ -106,6 +110,7 @@ class Job:
     environment: Mapping[str, str]
     cwd: str
     policy: Policy
+    policies: tuple[Policy, ...]
     enforced: bool
     bypass: bool
     blocks: bool
@@ -132,7 +137,8 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         background = background or dispatch.background
         invocation = tool.invocation(arguments)
         cwd = _directory(call, settings)
-        policy = _policy(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)
+        policies = _policies(call.sandbox or tool.sandbox, dispatch.sandbox, cwd, settings)
+        policy = policies[0] if len(policies) == 1 else tighten(*policies)
     except (RegistryError, PayloadError, ArgumentError, PolicyError) as error:
         raise RefusedError(str(error)) from None
     return Job(
@@ -142,7 +148,8 @@ def prepare(call: Call, registry: Registry, settings: Settings, *, background: b
         stdin=invocation.stdin,
         environment=_environment(call, policy, settings),
         cwd=cwd,
-        policy=_with_programs(policy, tool, str(settings.config_dir)),
+        policy=_apart(_with_programs(policy, tool, str(settings.config_dir)), settings.written),
+        policies=tuple(_with_programs(each, tool, str(settings.config_dir)) for each in policies),
         enforced=not settings.yolo and not dispatch.bypass,
         bypass=dispatch.bypass,
         blocks=tool.output == "blocks" and not background,
@@ -167,21 +174,30 @@ def _directory(call: Call, settings: Settings) -> str:
         raise RefusedError(f"cannot run in {call.cwd}: {error}") from None
     if not os.path.isdir(path):  # noqa: PTH112  for each run
         why = "not a directory" if os.path.exists(path) else "no such directory"  # noqa: PTH110  as above
-        raise RefusedError(f"cannot run in {path}: {why}")
+        shown = path if len(path) <= _SHOWN_CHARACTERS else f"{path[:_SHOWN_CHARACTERS]}…"
+        raise RefusedError(f"cannot run in {shown}: {why}")
     real = os.path.realpath(path)
     if real != path:
         raise RefusedError(f"cannot run in {path}: a link leads to {real}, name that instead")
     return path
 
 
-def _policy(name: str, tighter: str | None, cwd: str, settings: Settings) -> Policy:
-    """The policy of that name for this directory, tightened by the one that the call asks for."""
+def _policies(name: str, tighter: str | None, cwd: str, settings: Settings) -> tuple[Policy, ...]:
+    """The policy of that name for this directory, and the one that the call asks to be tightened by."""
     config_dir = str(settings.config_dir)
     values = {**settings.places, "CWD": cwd}
-    base = expand(policy_files.load(name, config_dir), values)
-    if tighter is None:
-        return base
-    return tighten(base, expand(policy_files.load(tighter, config_dir), values))
+    names = (name,) if tighter is None else (name, tighter)
+    return tuple(expand(policy_files.load(each, config_dir), values) for each in names)
+
+
+def _apart(policy: Policy, written: set[str]) -> Policy:
+    """The policy, by which no link is followed where a tool could write before; it adds the places of its own."""
+    own = {*policy.filesystem.rw, *policy.filesystem.rwx}
+    for path in own - written:
+        if not any(covers(place, path) for place in written):
+            written.add(path)
+    others = tuple(sorted(written - own))
+    return replace(policy, written=others) if others else policy
 
 
 def _with_programs(policy: Policy, tool: ToolInfo, config_dir: str) -> Policy:

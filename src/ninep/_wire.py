@@ -135,8 +135,10 @@ def _starts(layout: Struct, data: Buffer, at: int, end: int) -> tuple[int, ...]:
 
 
 def _ends(at: int, end: int) -> None:
-    if at != end:
+    if at < end:
         raise ProtocolError(f"{end - at} bytes are left over at the end of a message")
+    if at > end:
+        raise ProtocolError(f"a message ends {at - end} bytes too early")
 
 
 # Messages without fields, and with one fid or tag

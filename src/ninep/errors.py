@@ -63,9 +63,10 @@ def unknown(kind: str, word: str, known: "Iterable[str]") -> str:
     import difflib  # noqa: PLC0415  only what went wrong needs it
 
     words = list(known)
+    word = word[:_QUOTED]
     near = difflib.get_close_matches(word, words, 1)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"unknown {kind}: {word[:_QUOTED]} ({hint}known: {' '.join(words) or 'none'})"
+    return f"unknown {kind}: {word} ({hint}known: {' '.join(words) or 'none'})"
 
 
 class NinepError(Exception):

@@ -9,7 +9,7 @@ import pytest
 from ninep import _wire
 from ninep.client import Client
 from ninep.errors import NinepError
-from ninep.files import Command, Control, Entry, Head, Peer, Queue, Request, Role, Sink, Tree, Watch
+from ninep.files import Command, Control, Entry, Head, Peer, Queue, Request, Role, Sink, Text, Tree, Watch
 from ninep.messages import Rerror, Ropen, Rread, Rremove, Rwalk, Rwrite, Topen, Tread, Tremove, Twalk, Twrite
 from ninep.server import AfidConversation, Conn, Limits, Server
 from ninep.testing import Sample, connected, line_to
@@ -215,6 +215,50 @@ async def test_a_command_as_long_as_the_iounit_is_ended_by_commit_clunk_or_read(
             await file.write(long)
         assert len(commands) == 4
         assert await client.read("ctl") == b""
+    await server.close()
+
+
+async def test_a_command_too_long_is_refused_and_forgotten() -> None:
+    """More than 16 MiB: no part of it is run, and the next command is."""
+    commands: list[str] = []
+
+    async def command(_taker: Taker, _peer: Peer, text: str) -> str:
+        commands.append(text)
+        return ""
+
+    server = serve(Taker(), Control("ctl", 0o660, "", command=command))
+    async with connected(server) as client:
+        async with await client.open("ctl", _wire.ORDWR) as file:
+            with pytest.raises(NinepError, match="message too long"):
+                await file.write(b"x" * (16 * 1024 * 1024 + file.iounit))
+            await file.commit()
+            assert commands == []
+            await file.write(b"next\n")
+        assert commands == ["next"]
+    await server.close()
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("kind", ["text", "control"])
+async def test_the_log_says_which_file_renders_no_bytes(
+    later: bool,  # noqa: FBT001  of parametrize
+    kind: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And what it is instead."""
+
+    async def soon() -> Any:
+        return "text"
+
+    def render(_taker: Taker, _peer: Peer) -> Any:
+        return soon() if later else "text"
+
+    entry: Entry[Any] = Text("it", 0o440, "", render) if kind == "text" else Control("it", 0o660, "", _echo, render)
+    server = serve(Taker(), entry)
+    async with connected(server) as client:
+        with pytest.raises(NinepError, match="internal error"):
+            await client.read("it")
+    assert "it: render gives str instead of bytes" in caplog.text
     await server.close()
 
 

@@ -101,6 +101,20 @@ def test_a_size_below_the_header_is_refused(size: int) -> None:
         _wire.message_end(struct.pack("<I", size), 0, 100)
 
 
+@pytest.mark.parametrize(
+    ("cut", "error"),
+    [
+        (-2, "a message ends 2 bytes too early"),
+        (3, "3 bytes are left over at the end of a message"),
+    ],
+)
+def test_a_count_that_is_not_the_one_of_the_message_is_refused(cut: int, error: str) -> None:
+    """The error says which way."""
+    frame = struct.pack("<IBHI", 11 + 5 + cut, _wire.RREAD, 1, 5) + bytes(5 + cut)
+    with pytest.raises(ProtocolError, match=error):
+        decode(frame)
+
+
 def test_a_string_too_long_for_its_length_is_refused() -> None:
     """65535 bytes fit, one more does not."""
     assert len(_wire.pack_string("x" * 65535)) == 65537

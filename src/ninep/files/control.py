@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 from ninep import errors
 from ninep._session import OpenFile
 from ninep.errors import NinepError
-from ninep.files.text import Render
+from ninep.files.inbox import MESSAGE_LIMIT_BYTES
+from ninep.files.text import Render, rendered
 from ninep.tree import Entry, Place
 
 T = TypeVar("T")
@@ -115,7 +116,7 @@ class ControlFile(OpenFile):
         self._control = control
         self._place = place
         self._iounit = iounit
-        self._held = b""  # the beginning of a command whose rest comes with the next write
+        self._held = bytearray()  # the beginning of a command whose rest comes with the next write
         self._response: bytes | None = None
         self._base: int | None = 0  # the offset at which the response begins; None: where the next read is
         self._lock = asyncio.Lock()
@@ -133,8 +134,11 @@ class ControlFile(OpenFile):
             return self._response[offset - self._base : offset - self._base + count]
 
     async def write(self, offset: int, data: bytes) -> int:
-        """Run the command."""
+        """Run the command; one that is too long is forgotten, so that no part of it is run."""
         async with self._lock:
+            if len(self._held) + len(data) > MESSAGE_LIMIT_BYTES:
+                self._held.clear()
+                raise NinepError(errors.MESSAGE_TOO_LONG)
             self._held += data
             if len(data) < self._iounit:
                 await self._run_held()
@@ -152,12 +156,12 @@ class ControlFile(OpenFile):
     async def _own_text(self) -> bytes:
         self._place.check()
         content = self._control.own_text(self._place.obj, self._place.peer)
-        return content if isinstance(content, bytes) else await content
+        return content if isinstance(content, bytes) else await rendered(content, self._place)
 
     async def _run_held(self) -> None:
         if not self._held:
             return
-        data, self._held = self._held, b""
+        data, self._held = bytes(self._held), bytearray()
         self._place.check()
         self._response, self._base = b"", None
         self._response = (await self._control.run(self._place.obj, self._place.peer, command_text(data))).encode()
@@ -187,14 +191,15 @@ def _find(table: Sequence[Command[T]], text: str) -> tuple[Command[T], str]:
         return command, argument
     below = [other.word.split()[-1] for other in table if other.word.startswith(f"{command.word} ")]
     if below:
-        raise NinepError(errors.unknown(f"command of {command.word}", argument.split()[0], below))
+        raise NinepError(errors.unknown(f"command of {command.word}", argument.split(maxsplit=1)[0], below))
     given = f": {argument[:_QUOTED]}" if argument else ""
     raise NinepError(f"{command.word} takes {command.argument or 'no argument'}{given}")
 
 
 def _fits(wanted: str, argument: str) -> bool:
     """Whether an argument is what a command takes; see `Command.argument`."""
-    words, needed = len(argument.split()), len(wanted.split())
+    needed = len(wanted.split())
+    words = len(argument.split(maxsplit=needed))
     return wanted.startswith("[") or words == needed or (wanted.endswith("…") and words > needed)
 
 

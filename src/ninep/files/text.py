@@ -36,11 +36,19 @@ class Text(Entry[T]):
     def open(self, place: Place, mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Render it."""
         content = self.render(place.obj, place.peer)
-        return TextFile(content) if isinstance(content, bytes) else _rendered(content)
+        return TextFile(content) if isinstance(content, bytes) else _opened(content, place)
 
 
-async def _rendered(content: Awaitable[bytes]) -> OpenFile:
-    return TextFile(await content)
+async def rendered(content: Awaitable[bytes], place: Place) -> bytes:
+    """What a callback renders in its own time; TypeError, which goes to the log, where that is no bytes."""
+    result: object = await content if isinstance(content, Awaitable) else content
+    if not isinstance(result, bytes):
+        raise TypeError(f"{place.path()}: render gives {type(result).__name__} instead of bytes")
+    return result
+
+
+async def _opened(content: Awaitable[bytes], place: Place) -> OpenFile:
+    return TextFile(await rendered(content, place))
 
 
 class TextFile(OpenFile):

@@ -34,7 +34,7 @@ async def killed_with_a_plan(place: str, what: str) -> dict[str, object]:
         os.kill(pid, signal.SIGSTOP)
     argv = ["/bin/sh", "-c", "echo ran >>ran"]
     starting = asyncio.create_task(Started.of(place, argv, "strict", own))
-    while not own._runs:  # noqa: ASYNC110  it is told to nobody
+    while not own._runs and not starting.done():  # noqa: ASYNC110  it is told to nobody
         await asyncio.sleep(0)
     (run,) = own._runs
     for pid in set(standing) - {run.pid}:

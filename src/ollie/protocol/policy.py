@@ -125,8 +125,9 @@ def encode(policy: Policy) -> str:
 def decode(text: str) -> Policy:
     """The policy that `encode` wrote. Raises PolicyError as `parse` does."""
     values = json.loads(text)
-    name, real, written = (values.pop(key) for key in ("name", "real", "written"))
-    return replace(parse(values, name), real=tuple(real), written=tuple(written))
+    name = values.pop("name")
+    real, written = (tuple(values.pop(key, ())) for key in ("real", "written"))  # stored policies may be without them
+    return replace(parse(values, name), real=real, written=written)
 
 
 def _section(section: str, content: object) -> Any:

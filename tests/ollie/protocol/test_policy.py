@@ -1,5 +1,6 @@
 """Reading sandbox policies: what is understood, and what is said about what is not."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,11 @@ def test_unknown_names(tmp_path: Path, name: str, error: str) -> None:
     with pytest.raises(PolicyError) as raised:
         policy_files.load(name, str(tmp_path))
     assert str(raised.value) == error
+
+
+@given(policies)
+def test_a_policy_that_an_earlier_version_stored(policy: Policy) -> None:
+    """It is without what policies have had since then."""
+    values = json.loads(encode(policy))
+    del values["real"], values["written"]
+    assert decode(json.dumps(values)) == policy

@@ -241,7 +241,7 @@ async def test_a_command_too_long_is_refused_and_forgotten() -> None:
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("kind", ["text", "control"])
 async def test_the_log_says_which_file_renders_no_bytes(
-    later: bool,  # noqa: FBT001  of parametrize
+    later: bool,
     kind: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

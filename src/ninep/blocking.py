@@ -28,6 +28,7 @@ _FLUSH_TAG = 1
 _ROOT_FID = 0
 _AUTH_FID = 1
 _FLUSH_TIMEOUT_S = 10.0
+_NAMES_TOO_LONG = "uname or aname is too long"
 
 
 class Stat:
@@ -182,14 +183,16 @@ class Connection:
 
     def _attach(self, uname: str, aname: str, secret: "Callable[[], bytes] | None") -> None:
         afid = self._authenticate(uname, aname, secret)
-        self.request(_wire.pack_tattach(_TAG, _ROOT_FID, afid, uname, aname), _wire.RATTACH)
+        message = self._packed(_NAMES_TOO_LONG, _wire.pack_tattach, _TAG, _ROOT_FID, afid, uname, aname)
+        self.request(message, _wire.RATTACH)
         if afid != _wire.NOFID:
             self._clunk(afid)
 
     def _authenticate(self, uname: str, aname: str, secret: "Callable[[], bytes] | None") -> int:
         """The fid of a finished authentication, NOFID where the server wants none."""
+        message = self._packed(_NAMES_TOO_LONG, _wire.pack_tauth, _TAG, _AUTH_FID, uname, aname)
         try:
-            self.request(_wire.pack_tauth(_TAG, _AUTH_FID, uname, aname), _wire.RAUTH)
+            self.request(message, _wire.RAUTH)
         except (ConnectionLostError, ProtocolError):
             raise
         except NinepError:
@@ -211,7 +214,9 @@ class Connection:
         while True:
             step, names = names[: _wire.MAXWELEM], names[_wire.MAXWELEM :]
             try:
-                reply = self.request(self._twalk(fid, newfid, step), _wire.RWALK)
+                reply = self.request(
+                    self._packed(NAME_TOO_LONG, _wire.pack_twalk, _TAG, fid, newfid, step), _wire.RWALK
+                )
                 if len(_wire.parse_rwalk(reply, 0, len(reply))[0]) < len(step):
                     raise NinepError(NOT_FOUND)
             except NinepError:
@@ -222,13 +227,14 @@ class Connection:
             if not names:
                 return fid
 
-    def _twalk(self, fid: int, newfid: int, names: list[str]) -> bytes:
+    def _packed(self, too_long: str, pack: "Callable[..., bytes]", *fields: object) -> bytes:
+        """A message with names, which may be longer than it has room for."""
         try:
-            message = _wire.pack_twalk(_TAG, fid, newfid, names)
+            message = pack(*fields)
         except ValueError:
-            raise NinepError(NAME_TOO_LONG) from None
+            raise NinepError(too_long) from None
         if len(message) > self.msize:
-            raise NinepError(NAME_TOO_LONG)
+            raise NinepError(too_long)
         return message
 
     def _send(self, message: bytes) -> None:

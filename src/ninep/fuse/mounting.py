@@ -18,6 +18,9 @@ FS_TYPE = "fuse.9p"
 
 _DEVICE = "/dev/fuse"
 _FUSERMOUNT = "fusermount3"
+_LOAD = "load the module: modprobe fuse"
+_OPEN = f"have root run: chmod 666 {_DEVICE}; a container has to be started with --device {_DEVICE}"
+_CONTAINER = f"give the container what mounts need: --device {_DEVICE} --cap-add SYS_ADMIN"
 _MS_NOSUID, _MS_NODEV = 2, 4
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
@@ -87,14 +90,15 @@ def _mount_directly(place: str, source: str) -> int:
     try:
         fd = os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        remedy = "\nload the module: modprobe fuse" if error.errno in {errno.ENOENT, errno.ENODEV} else ""
-        raise MountError(f"{_DEVICE}: {_words(error)}{remedy}") from None
+        remedy = _LOAD if error.errno in {errno.ENOENT, errno.ENODEV} else _CONTAINER
+        raise MountError(f"{_DEVICE}: {_words(error)}\n{remedy}") from None
     options = f"fd={fd},rootmode={stat.S_IFDIR:o},user_id={os.getuid()},group_id={os.getgid()}"
     libc = ctypes.CDLL(None, use_errno=True)
     flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV)
     if libc.mount(source.encode(), os.fsencode(place), FS_TYPE.encode(), flags, options.encode()) != 0:
         os.close(fd)
-        raise MountError(f"cannot mount on {place}: {_errno_words(ctypes.get_errno())}")
+        remedy = f"\n{_CONTAINER}" if ctypes.get_errno() == errno.EPERM else ""
+        raise MountError(f"cannot mount on {place}: {_errno_words(ctypes.get_errno())}{remedy}")
     return fd
 
 
@@ -106,7 +110,8 @@ def _mount_by_helper(place: str, source: str) -> int:
         options = f"nosuid,nodev,subtype={FS_TYPE.partition('.')[2]},fsname={name}"
         refusal = _help(["-o", options, "--", place], theirs.fileno())
         if refusal:
-            raise MountError(f"cannot mount on {place}: {refusal}")
+            remedy = f"\n{_OPEN}" if _DEVICE in refusal else ""
+            raise MountError(f"cannot mount on {place}: {refusal}{remedy}")
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     if not fds:
         raise MountError(f"cannot mount on {place}: {_FUSERMOUNT} gave no descriptor")

@@ -5,6 +5,7 @@ otherwise, and the command returns when the mount can be used.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -100,7 +101,9 @@ def _serve(settings: Settings, ready: Callable[[], None]) -> str:
         hint = "" if _secret() else f"\na server that asks for a secret would get the one in {secret_file()}"
         return f"{settings.address}: {error}{hint}"
     except OSError as error:
-        return f"no server at {settings.address}: {reason(error)}"
+        given = settings.address != dial.default_address("ollie")
+        start = "name the server's address with -a" if given else "start the server with: olliesrv start"
+        return f"no server at {settings.address}: {reason(error)}\n{start}"
     return ""
 
 
@@ -111,7 +114,11 @@ async def _run(settings: Settings, ready: Callable[[], None]) -> None:
 
     async def connect() -> Client:
         nonlocal server_pid
-        client = await Client.connect(address, uname=settings.uname, aname=settings.aname, secret=_secret(), trace=log)
+        uname, aname = settings.uname, settings.aname
+        try:
+            client = await Client.connect(address, uname=uname, aname=aname, secret=_secret(), trace=log)
+        except ValueError:
+            raise MountError("uname or aname is too long") from None
         server_pid = client.calls.server_pid
         return client
 
@@ -154,4 +161,5 @@ def _secret() -> bytes | None:
 
 
 def _log(line: str) -> None:
-    print(f"ollie-9p: {line}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # the mount goes on, whether anybody can be told or not
+        print(f"ollie-9p: {line}", file=sys.stderr, flush=True)

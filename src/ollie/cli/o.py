@@ -14,6 +14,7 @@ from ninep import dial
 from ninep.blocking import ORDWR, OREAD, OWRITE, Connection, File
 from ninep.errors import ConnectionLostError, NinepError
 from ollie.cli import approvals, reach
+from ollie.cli.output import guarded, say, writable
 from ollie.cli.reply import Reply
 from ollie.olliesrv.pairs import format_record
 from ollie.olliesrv.process.daemon import DaemonError
@@ -30,15 +31,16 @@ class FailedError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    return guarded("o", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
     except (FailedError, reach.UnreachableError, DaemonError, NinepError, dial.AddressError, PathError) as error:
         _tell(str(error))
-        return 1
-    except BrokenPipeError:
-        _give_up_output()  # whoever read it has gone
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _ask(options: argparse.Namespace) -> int:
     prompt = _prompt(" ".join(options.words))
     cwd = _directory()
-    _writable()
+    writable()
     place = reach.address(options.address)
     # The agent goes with the connection that asked for it, however this command ends; where it can be, that is waited
     # for. The other connection is for all else: an interrupt of what it waits for ends it.
@@ -86,7 +88,7 @@ def _directory() -> str:
 
 def _prompt(words: str) -> bytes:
     """What is asked: the words, and what standard input holds when it is no terminal."""
-    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
     parts = [part for part in (words.encode(errors="surrogateescape"), data) if part.strip()]
     if not parts:
         raise FailedError('nothing to ask; use: o ask "what is in this directory?"')
@@ -106,10 +108,10 @@ def _converse(server: Connection, agent: str, prompt: bytes) -> Reply:
         for data in chat:
             text = reply.feed(data)
             if text:
-                _say(text)
+                say(text)
                 ended = text.endswith("\n")
     if not ended:
-        _say("\n")
+        say("\n")
     return reply
 
 
@@ -160,7 +162,7 @@ def _ls(options: argparse.Namespace) -> int:
             for _, agent, state, _, _, _, its_cwd in _index(server, f"session/{session}/agent/idx"):
                 rows.append((f"{session}/{agent}", state, its_cwd))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    _say("".join(f"{name:{widths[0]}}  {state:{widths[1]}}  {cwd}".rstrip() + "\n" for name, state, cwd in rows))
+    say("".join(f"{name:{widths[0]}}  {state:{widths[1]}}  {cwd}".rstrip() + "\n" for name, state, cwd in rows))
     return 0
 
 
@@ -224,29 +226,6 @@ def _rdwr(server: Connection, path: str, data: bytes) -> bytes:
         raise
     file.close()
     return answer
-
-
-def _writable() -> None:
-    if sys.stdout is None:
-        raise FailedError("standard output is closed")
-
-
-def _say(text: str) -> None:
-    """Print it now."""
-    _writable()
-    try:
-        sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _give_up_output()
-        raise FailedError(f"standard output: {reason(error)}") from None
-
-
-def _give_up_output() -> None:
-    """Nothing more can be written there, not even at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell(line: str) -> None:

@@ -11,7 +11,7 @@ import sys
 from ninep.blocking import DMAPPEND, DMDIR, ORDWR, OREAD, OTRUNC, OWRITE, Connection, File, Stat
 from ninep.dial import AddressError, default_address, user_name
 from ninep.errors import NOT_FOUND, ConnectionLostError, NinepError, unknown
-from ollie.cli import secret
+from ollie.cli import complete, secret
 from ollie.protocol import broker
 from ollie.protocol.words import reason
 
@@ -35,9 +35,13 @@ usage: ollie-9p [-a ADDRESS] [-u UNAME] [-A ANAME] [-v] COMMAND [PATH...]
                (default: in a tool the agent's own connection, by $OLLIE_BROKER_FD;
                else $OLLIE_ADDRESS, else the socket in the name space directory)
   -u UNAME     attach as this user
-  -A ANAME     attach to this tree
+  -A ANAME     attach to this tree, where the server has several; olliesrv has one
+               and takes any name, to toolsrv it is the agent's id
   -v           show the 9P messages on standard error
   -h           show this
+
+On a terminal ls and stat show ? for what is not printable in a name; elsewhere
+names are printed as they are.
 
 A server that asks for a secret gets the one in $OLLIE_SECRET_FILE, else in the file "secret" beside Ollie's
 configuration.
@@ -53,6 +57,7 @@ _PIECE_BYTES = 64 * 1024
 _SHOWN = 255  # characters of a path in a message
 _TRACED_BYTES = 256  # of data in a message that -v shows
 _FAILED, _MISUSED, _NO_READER = 1, 2, 141  # the last as a shell reports an end by SIGPIPE
+_CLOSED = 9  # EBADF; errno is one import more
 _VALUES = {"-a": "address", "-u": "uname", "-A": "aname"}
 _SWITCHES = {"-l": ("ls", "umount"), "-f": ("mount",), "--no-reconnect": ("mount",)}
 _ON_DIRECTORIES = ("mount", "umount")
@@ -114,13 +119,16 @@ class _Options:
             raise _UsageError(f"{name}: no {'directory' if name in _ON_DIRECTORIES else 'path'} given")
         if len(paths) > 1 and name in {"write", "rdwr", *_ON_DIRECTORIES}:
             raise _UsageError(f"{name} takes one {'directory' if name in _ON_DIRECTORIES else 'path'}")
-        return name, paths or ["/"]
+        return name, paths if name in _ON_DIRECTORIES else [path or "/" for path in paths or [""]]
 
 
 def main() -> int:
     """Run the command of the process's arguments; the exit status: 0, 1 when something failed, 2 for wrong usage."""
+    complete()
     try:
         return _main(sys.argv[1:])
+    except _FailedError as error:
+        return _complain(str(error), _FAILED)
     except KeyboardInterrupt:
         # A shell's loop ends only when its command died of the signal itself.
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
@@ -146,7 +154,7 @@ def _main(words: list[str]) -> int:
             return max([_on_path(_COMMANDS[name], connection, path, options) for path in paths])
     except ConnectionLostError:
         return _complain("the server hung up", _FAILED)
-    except (NinepError, _FailedError) as error:
+    except NinepError as error:
         return _complain(str(error), _FAILED)
 
 
@@ -215,15 +223,15 @@ def _connect_by_broker(options: _Options) -> Connection:
 def _ls(connection: Connection, path: str, options: _Options) -> None:
     entries = sorted(connection.ls(path), key=_name)
     if "-l" not in options.switches:
-        _print("".join(f"{entry.name}\n" for entry in entries))
+        _print("".join(f"{_word(entry.name)}\n" for entry in entries))
         return
     uids = max([len(entry.uid) for entry in entries], default=0)
     gids = max([len(entry.gid) for entry in entries], default=0)
     sizes = max([len(str(entry.length)) for entry in entries], default=0)
     _print(
         "".join(
-            f"{_mode(entry.mode)} {entry.uid:{uids}} {entry.gid:{gids}} {entry.length:{sizes}} {_time(entry.mtime)} "
-            f"{entry.name}\n"
+            f"{_mode(entry.mode)} {_word(entry.uid):{uids}} {_word(entry.gid):{gids}} {entry.length:{sizes}} "
+            f"{_time(entry.mtime)} {_word(entry.name)}\n"
             for entry in entries
         )
     )
@@ -256,7 +264,8 @@ def _stat(connection: Connection, path: str, _options: _Options) -> None:
     entry = connection.stat(path)
     kind, version, number = entry.qid
     _print(
-        f"name={entry.name}\nmode={_mode(entry.mode)}\nuid={entry.uid}\ngid={entry.gid}\nmuid={entry.muid}\n"
+        f"name={_word(entry.name)}\nmode={_mode(entry.mode)}\n"
+        f"uid={_word(entry.uid)}\ngid={_word(entry.gid)}\nmuid={_word(entry.muid)}\n"
         f"length={entry.length}\natime={_time(entry.atime)}\nmtime={_time(entry.mtime)}\n"
         f"qid={number:x} {version} {kind:02x}\n"
     )
@@ -290,7 +299,8 @@ def _output(data: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _FailedError(f"standard output: {reason(error)}") from None
+        why = " is closed" if error.errno == _CLOSED else f": {reason(error)}"
+        raise _FailedError(f"standard output{why}") from None
 
 
 def _print(text: str) -> None:
@@ -298,9 +308,19 @@ def _print(text: str) -> None:
 
 
 def _complain(text: str, status: int) -> int:
-    first, *more = text.split("\n")
-    sys.stderr.write("".join([f"ollie-9p: {first}\n", *(f"  {line}\n" for line in more)]))
+    first, *more = map(_printable, text.split("\n"))
+    _tell("".join([f"ollie-9p: {first}\n", *(f"  {line}\n" for line in more)]))
     return status
+
+
+def _tell(text: str) -> None:
+    """Write to standard error, as far as that can be: whether it can does not decide what the command does."""
+    data = text.encode(errors="backslashreplace")
+    try:
+        while data:
+            data = data[os.write(2, data) :]
+    except OSError:
+        pass
 
 
 def _remedy(path: str, ename: str) -> str:
@@ -313,6 +333,16 @@ def _remedy(path: str, ename: str) -> str:
 
 def _name(entry: Stat) -> str:
     return entry.name
+
+
+def _word(text: str) -> str:
+    """What a server calls something, as standard output gets it."""
+    return _printable(text) if os.isatty(1) else text
+
+
+def _printable(text: str) -> str:
+    """For a terminal: nothing that it obeys, and nothing that looks like another line."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _mode(mode: int) -> str:
@@ -331,7 +361,7 @@ def _trace(message: bytes) -> None:
     from ninep.messages import decode  # noqa: PLC0415  slow to import, and asked for only by -v
     from ninep.text import format_message  # noqa: PLC0415  as above
 
-    sys.stderr.write(f"{format_message(decode(message), _TRACED_BYTES)}\n")
+    _tell(f"{format_message(decode(message), _TRACED_BYTES)}\n")
 
 
 if __name__ == "__main__":

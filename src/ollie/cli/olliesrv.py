@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from ninep import dial
+from ollie.cli.output import guarded, say, writable
 from ollie.olliesrv.process import daemon
 from ollie.protocol.paths import PathError
 
@@ -17,7 +18,12 @@ _NOT_RUNNING = 3  # what `systemctl status` answers, too
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 `status` found no server."""
+    return guarded("olliesrv", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
+    writable()
     try:
         return _COMMANDS[options.command](options)
     except (daemon.DaemonError, dial.AddressError, PathError) as error:
@@ -30,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _start(options: argparse.Namespace) -> int:
     places = daemon.places(options.listen)
     pid = daemon.start(_serve_arguments(options, places), daemon.found_by(options.listen), _warn)
-    print(f"olliesrv is running on {places[0]} (pid {pid})", flush=True)
+    say(f"olliesrv is running on {places[0]} (pid {pid})\n")
     return _mount(options.mount, str(places[0])) if options.mount is not None else 0
 
 

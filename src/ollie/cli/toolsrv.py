@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ninep import dial
+from ollie.cli.output import guarded
 from ollie.protocol.paths import PathError
 
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "": 1}
@@ -24,6 +25,10 @@ class _UsageError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status: 0 ended as it was told, 1 refused or failed, 2 wrong usage."""
+    return guarded("toolsrv", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     if "asyncio" not in sys.modules:
         sys.modules["ssl"] = None  # type: ignore[assignment]  # None: there is no such module

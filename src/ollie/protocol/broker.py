@@ -71,6 +71,8 @@ def connection(environ: "Mapping[str, str] | None" = None) -> _socket.socket:
 
 def _inherited(text: str) -> _socket.socket:
     """The socket of that number, as a descriptor of our own."""
+    if text in {"0", "1", "2"}:
+        raise BrokerError(f"{VARIABLE} is {text}, a standard descriptor; pass the socket on as another one, 3 usually")
     if text.isascii() and text.isdigit():
         try:
             sock = _socket.socket(fileno=os.dup(int(text)))

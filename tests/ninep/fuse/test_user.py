@@ -57,6 +57,13 @@ async def test_refusal(home: House, address: str) -> None:
         await home.serve(address, prefix=(*_USER, *_READER))
 
 
+async def test_device_that_cannot_be_opened(home: House, address: str) -> None:
+    """A device that is not the user's to open is told with what to do."""
+    assert await home.shell("mount -o remount,bind,nodev /dev/fuse") == (0, "", "")
+    with pytest.raises(AssertionError, match=r"/dev/fuse: Permission denied\n.*chmod 666 /dev/fuse"):
+        await home.serve(address, prefix=(*_USER, *_READER))
+
+
 async def test_no_helper(home: House, address: str) -> None:
     """Without fusermount3 the package is named."""
     with pytest.raises(AssertionError, match="apt-get install fuse3"):

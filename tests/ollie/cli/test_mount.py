@@ -146,7 +146,14 @@ def test_in_use(served: House) -> None:
         ("umount m", "{m} is not mounted by ollie-9p\n"),
         ("umount /proc", "/proc is not mounted by ollie-9p\n"),
         ("umount nowhere", "{nowhere} is not mounted by ollie-9p\n"),
-        ("-a unix!/nowhere/s mount m", "no server at unix!/nowhere/s: no such file or directory\n"),
+        (
+            "-a unix!/nowhere/s mount m",
+            "no server at unix!/nowhere/s: no such file or directory\n  name the server's address with -a\n",
+        ),
+        (
+            "mount m",
+            "no server at unix!{socket}: no such file or directory\n  start the server with: olliesrv start\n",
+        ),
         ("-a nowhere mount m", "not an address: 'nowhere'; use unix!/path, tcp!host!port or tcp!host:port\n"),
     ],
 )
@@ -160,7 +167,9 @@ def test_errors(command: str, said: str, where: str, house: House) -> None:
         command = command.replace("mount ", f"mount {where}")
     done = house.run("ollie-9p", *command.split())
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "ollie-9p: " + said.format(m=house.work / "m", nowhere=house.work / "nowhere")
+    assert done.stderr == "ollie-9p: " + said.format(
+        m=house.work / "m", nowhere=house.work / "nowhere", socket=house.socket
+    )
     assert "fuse" not in house.ok("cat", "/proc/mounts").replace("fusectl", "")
 
 

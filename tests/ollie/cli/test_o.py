@@ -145,6 +145,9 @@ def test_a_reply_that_was_cut(house: House) -> None:
         ("o ask hi >/dev/full", "standard output: no space left on device"),
         ("o ls >/dev/full", "standard output: no space left on device"),
         ("o ls >&-", "standard output is closed"),
+        ("o -h >&-", "standard output is closed"),
+        ("o -h >/dev/full", "standard output: no space left on device"),
+        ("o ask <&-", 'nothing to ask; use: o ask "what is in this directory?"'),
         (
             "mkdir gone; cd gone; rmdir ../gone; o ask hi",
             "the current directory cannot be used: no such file or directory; cd to another one",

@@ -17,6 +17,7 @@ from ninep.files import Control, Dir, Level, Peer, Request, Role, Sink, Text, Tr
 from ninep.server import Server
 from ollie.cli import ollie_9p
 
+_ODD = "a\nb\x1b]0;evil\x07\u202e"
 _COMMAND = [sys.executable, "-m", "ollie.cli.ollie_9p"]
 
 
@@ -108,6 +109,7 @@ class Served:
             Sink("inbox", 0o220, "Takes messages.", take=take, check=arrived),
             Control("ctl", 0o660, "Commands.", command=command, text=lambda _obj, _peer: b"ping\n"),
             Level("hang", 0o440, "Never.", wait=hang),
+            Dir("odd", "A name for a terminal.", (Text(_ODD, 0o444, "Odd.", render=lambda _obj, _peer: b""),)),
             Dir("dir", "A directory.", (Text("x y", 0o444, "Odd.", render=lambda _obj, _peer: b"odd\n"),)),
         )
 
@@ -171,10 +173,10 @@ def run(environ: dict[str, str]) -> Run:
         (["read", "hello"], "", "hello\n"),
         (["read", "/hello", "dir/x y"], "", "hello\nodd\n"),
         (["read", "./hello", "dir/./x y"], "", "hello\nodd\n"),
-        (["ls", "."], "", "big\nctl\ndir\necho\nhang\nhello\ninbox\nslow\n"),
+        (["ls", "."], "", "big\nctl\ndir\necho\nhang\nhello\ninbox\nodd\nslow\n"),
         (["read", "big"], "", "0123456789\n" * 100_000),
         (["read", "ctl"], "", "ping\n"),
-        (["ls"], "", "big\nctl\ndir\necho\nhang\nhello\ninbox\nslow\n"),
+        (["ls"], "", "big\nctl\ndir\necho\nhang\nhello\ninbox\nodd\nslow\n"),
         (["ls", "dir/"], "", "x y\n"),
         (["ls", "hello"], "", "hello\n"),
         (["rdwr", "echo"], "some words", "you said: some words"),
@@ -245,6 +247,11 @@ def test_trace(served: Served, run: Run) -> None:
         (["read", "dir/"], "", "ollie-9p: dir/: is a directory (list it with: ollie-9p ls dir/)\n"),
         (["read", "x" * 70_000], "", f"ollie-9p: {'x' * 255}...: file name too long\n"),
         (["ls", f"{'x' * 60_000}/{'y' * 60_000}"], "", f"ollie-9p: {'x' * 255}...: file name too long\n"),
+        (["read", ""], "", "ollie-9p: /: is a directory (list it with: ollie-9p ls /)\n"),
+        (["-A", "x" * 70_000, "ls"], "", "ollie-9p: uname or aname is too long\n"),
+        (["-u", "x" * 40_000, "-A", "x" * 40_000, "ls"], "", "ollie-9p: uname or aname is too long\n"),
+        (["-u", "x" * 70_000, "ls"], "", "ollie-9p: uname or aname is too long\n"),
+        (["read", "\x1b[2J"], "", "ollie-9p: ?[2J: file does not exist\n"),
         (["read", "inbox"], "", "ollie-9p: inbox: permission denied\n"),
         (["write", "hello"], "x", "ollie-9p: hello: permission denied\n"),
         (
@@ -424,6 +431,63 @@ def test_full_disk(served: Served, environ: dict[str, str]) -> None:
         )
     assert done.returncode == 1
     assert done.stderr == b"ollie-9p: standard output: no space left on device\n"
+
+
+def _redirected(environ: dict[str, str], line: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `ollie-9p` with words and redirections, as a shell reads them."""
+    return subprocess.run(
+        ["bash", "-c", f'exec "$@" {line}', "bash", *_COMMAND],
+        input=given,
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "out", "err"),
+    [
+        ("rdwr ctl <&-", 0, "ping\n", ""),
+        ("write inbox <&-", 1, "", "inbox: no words"),
+        ("read hello >&-", 1, "", "standard output is closed"),
+        ("read hello <&- >&-", 1, "", "standard output is closed"),
+        ("ls >&-", 1, "", "standard output is closed"),
+        ("stat hello >&-", 1, "", "standard output is closed"),
+        ("-h >&-", 1, "", "standard output is closed"),
+        ("-h >/dev/full", 1, "", "standard output: no space left on device"),
+        ("read hello 2>&-", 0, "hello\n", ""),
+        ("read nowhere 2>&-", 1, "", ""),
+        ("-v read hello 2>&-", 0, "hello\n", ""),
+        ("-v read hello 2>/dev/full", 0, "hello\n", ""),
+        ("read nowhere 2>/dev/full", 1, "", ""),
+    ],
+)
+@pytest.mark.usefixtures("served")
+def test_closed_and_full(line: str, status: int, out: str, err: str, environ: dict[str, str]) -> None:
+    """No socket takes a standard descriptor's number: what cannot be printed is told, what cannot be told is not."""
+    done = _redirected(environ, line)
+    assert (done.returncode, done.stdout) == (status, out)
+    assert done.stderr == (f"ollie-9p: {err}\n" if err else "")
+
+
+def test_write_without_output(served: Served, environ: dict[str, str]) -> None:
+    """What prints nothing needs no standard output."""
+    done = _redirected(environ, "write inbox >&-", "a message")
+    assert (done.returncode, done.stderr, served.taken) == (0, "", [b"a message"])
+
+
+@pytest.mark.parametrize("words", [["ls", "odd"], ["ls", "-l", "odd"], ["stat", "odd/" + _ODD]])
+def test_names_on_a_terminal(words: list[str], served: Served, environ: dict[str, str], run: Run) -> None:
+    """A terminal gets `?` for what it would obey, a pipe gets the name."""
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as screen:
+        subprocess.run([*_COMMAND, *words], stdout=screen, env=environ, check=True)
+        shown = terminal.read(4096).decode()
+    assert "a?b?]0;evil??\r\n" in shown
+    assert "\x1b" not in shown
+    assert f"{_ODD}\n" in run(*words).stdout
 
 
 def test_server_goes(served: Served, environ: dict[str, str]) -> None:

@@ -208,6 +208,20 @@ def test_a_socket_of_another_program(house: House) -> None:
     assert house.socket.read_text() == "mine"
 
 
+@pytest.mark.parametrize("command", ["start", "status", "serve", "-h"])
+def test_closed_output(house: House, command: str) -> None:
+    """Nothing is begun of which it could not be said that it was done."""
+    line = house.fails("bash", "-c", f"olliesrv {command} >&-")
+    assert line == "olliesrv: standard output is closed"
+    assert not house.socket.exists()
+
+
+def test_a_start_without_input_and_errors(house: House) -> None:
+    """The other descriptors may be closed, and no socket of the server gets their numbers."""
+    assert "is running on" in house.ok("bash", "-c", "olliesrv start <&- 2>&-")
+    assert house.read("backends")
+
+
 def test_after_a_server_was_killed(house: House) -> None:
     """A server that was killed leaves a socket, which the next one replaces."""
     pid = started(house)

@@ -218,6 +218,8 @@ def test_a_process_without_the_descriptor_is_told(place: Place) -> None:
     """Where it was not passed on there is one line that says so."""
     assert "that descriptor was not passed on" in place.tool("ollie-9p read backends 3<&-")
     assert "that descriptor was not passed on" in place.tool("ollie-9p read backends 3</dev/null")
+    said = place.tool("OLLIE_BROKER_FD=0 ollie-9p read backends <&3")
+    assert "OLLIE_BROKER_FD is 0, a standard descriptor; pass the socket on as another one" in said
 
 
 def test_the_owner_gets_nothing_by_a_tool_servers_name(place: Place) -> None:

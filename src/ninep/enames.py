@@ -61,6 +61,7 @@ _PHRASES = {
     "exclusive use file already open": errno.EBUSY,
     "file in use": errno.EBUSY,
     "no space left on device": errno.ENOSPC,
+    "file too large": errno.EFBIG,
     "invalid argument": errno.EINVAL,
 }
 _EXACT = {phrase.lower(): number for phrase, number in _PHRASES.items()}
@@ -99,6 +100,7 @@ _LINUX = {
     errno.EINTR: "Interrupted system call",
     errno.EINVAL: "Invalid argument",
     errno.EIO: "Input/output error",
+    errno.EFBIG: "File too large",
     errno.EISDIR: "Is a directory",
     errno.EMSGSIZE: "Message too long",
     errno.ENAMETOOLONG: "File name too long",

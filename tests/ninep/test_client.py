@@ -36,12 +36,15 @@ async def test_files_by_their_paths(server: Server, sample: Sample) -> None:
 
 
 async def test_a_rename_as_linux_asks_for_it(server: Server, sample: Sample) -> None:
-    """With its uname as the one who changed the file last, which is not asked for and not refused."""
+    """With its uname as the one who changed the file last, which is refused without a name."""
     async with connected(server) as client:
         await client.wstat("thing/a", Stat(name="b", muid="somebody"))
         assert list(sample.things) == ["b"]
         with pytest.raises(NinepError, match="wstat prohibited"):
             await client.wstat("thing/b", Stat(name="c", uid="somebody"))
+        for path in ("thing/b", "thing/b/note"):
+            with pytest.raises(NinepError, match="wstat prohibited"):
+                await client.wstat(path, Stat(muid="somebody"))
 
 
 async def test_what_is_refused_is_raised(server: Server, sample: Sample) -> None:

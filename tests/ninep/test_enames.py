@@ -34,6 +34,7 @@ from ninep.testing import connected
         ("prompt is not UTF-8", errno.EILSEQ),
         ("interrupted", errno.EINTR),
         ("too many fids", errno.ENFILE),
+        ("file too large: at most 9 bytes", errno.EFBIG),
         ("connection lost", errno.ENOTCONN),
         ("remove prohibited", errno.EPERM),
         ("name missing: name=X", errno.EINVAL),

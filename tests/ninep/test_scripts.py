@@ -58,7 +58,7 @@ class Actions:
 
     async def long(self, name: str, length: str) -> None:
         """Its note has so many bytes."""
-        self._thing(name).note.data = b"x" * int(length)
+        self._thing(name).note.data = bytearray(b"x" * int(length))
 
     async def took(self, name: str, *words: str) -> None:
         """All messages so far, each with its blanks removed."""

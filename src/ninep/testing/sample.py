@@ -35,7 +35,7 @@ class MemoryText:
     """A TextBuffer in memory."""
 
     def __init__(self) -> None:
-        self.data = b""
+        self.data = bytearray()
         self.version = 0
 
     @property
@@ -45,16 +45,16 @@ class MemoryText:
 
     def read(self, offset: int, count: int) -> bytes:
         """A piece."""
-        return self.data[offset : offset + count]
+        return bytes(self.data[offset : offset + count])
 
     async def write(self, offset: int, data: bytes) -> None:
         """Replace and extend."""
-        self.data = self.data[:offset] + data + self.data[offset + len(data) :]
+        self.data[offset : offset + len(data)] = data
         self.version += 1
 
     async def truncate(self, length: int) -> None:
         """Cut."""
-        self.data = self.data[:length]
+        del self.data[length:]
         self.version += 1
 
 
@@ -62,7 +62,7 @@ class MemoryLog:
     """An AppendLog in memory; more is to come until it is ended."""
 
     def __init__(self) -> None:
-        self.data = b""
+        self.data = bytearray()
         self.version = 0
         self._ended = False
         self._bell = Bell()
@@ -85,7 +85,7 @@ class MemoryLog:
 
     async def read(self, offset: int, count: int) -> bytes:
         """A piece."""
-        return self.data[offset : offset + count]
+        return bytes(self.data[offset : offset + count])
 
     async def more(self, offset: int) -> bool:
         """Wait for it."""

@@ -203,7 +203,8 @@ class Place:
         self.check()
         wanted, now = _fields(record), _fields(self.record())
         changes = {name for name, value in wanted.items() if value not in {_NULL[name], now[name]}}
-        changes -= {"muid"}  # Linux's client gives its uname there when it renames
+        if wanted["name"]:
+            changes -= {"muid"}  # Linux's client gives its uname there when it renames
         truncate = wanted["length"] != _NULL["length"] and not self.is_dir
         if truncate:
             changes -= {"length", "mtime", "atime"}

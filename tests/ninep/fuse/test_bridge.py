@@ -266,7 +266,7 @@ async def test_append(served: Served, sample: Sample) -> None:
     for number in numbers:
         assert (await served.kernel.reply(number)).error == 0
     assert len(note.data) == 30
-    assert {note.data[at : at + 3] for at in range(0, 30, 3)} == {bytes([65 + turn]) * 3 for turn in range(5)}
+    assert {bytes(note.data[at : at + 3]) for at in range(0, 30, 3)} == {bytes([65 + turn]) * 3 for turn in range(5)}
 
 
 async def test_long_write_is_one_command(served: Served, sample: Sample) -> None:

@@ -256,6 +256,7 @@ def _write(connection: Connection, path: str, _options: _Options) -> None:
 def _rdwr(connection: Connection, path: str, _options: _Options) -> None:
     with connection.open(path, ORDWR) as file:
         request = b"".join(iter(_input, b""))
+        _output(b"")  # nothing is asked whose answer cannot be shown
         file.write(request)
         _copy(file)
 
@@ -294,8 +295,9 @@ def _input() -> bytes:
 
 def _output(data: bytes) -> None:
     try:
-        while data:
-            data = data[os.write(1, data) :]
+        rest = data[os.write(1, data) :]  # of no data, too: whether it is open is seen by that
+        while rest:
+            rest = rest[os.write(1, rest) :]
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -453,6 +453,7 @@ def _redirected(environ: dict[str, str], line: str, given: str = "") -> subproce
         ("write inbox <&-", 1, "", "inbox: no words"),
         ("read hello >&-", 1, "", "standard output is closed"),
         ("read hello <&- >&-", 1, "", "standard output is closed"),
+        ("rdwr ctl >&- <<< pong", 1, "", "standard output is closed"),
         ("ls >&-", 1, "", "standard output is closed"),
         ("stat hello >&-", 1, "", "standard output is closed"),
         ("-h >&-", 1, "", "standard output is closed"),

@@ -2,7 +2,8 @@
 
 A session of its own first, so that signals to its group stay there; limits, descriptors and directory while files are
 still free; the user while it may still change; no_new_privs before Landlock and seccomp, which demand it; capabilities
-after Landlock; descriptors of others after the last use of any; seccomp last, since it forbids what came before.
+after Landlock; descriptors of others after the last use of any; seccomp last, since it forbids what came before. The
+reaper has given up the bounding set, once for all its runs, and where it is confined no_new_privs as well.
 """
 
 import os
@@ -73,7 +74,7 @@ def _restrict(plan: Plan, streams: list[int], job: int, reaper_pid: int, step: l
         enforce.become(plan.user)
         _die_with(reaper_pid)  # the change has cleared it
     if plan.confined:
-        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        prctl(PR_SET_NO_NEW_PRIVS, 1)  # as in the reaper: what follows is refused without
     if plan.inner:
         step[0] = "confine files with landlock"
         enforce.restrict(plan.inner, plan.cwd)

@@ -29,7 +29,7 @@ def main() -> NoReturn:
     """Serve until the server closes the socket and nothing runs any more. The first argument is a `Start`."""
     start = started_with(sys.argv[1])
     _prepare(start.preload)
-    Launcher(start).serve()
+    Reapers(start).serve()
     os._exit(0)
 
 
@@ -50,7 +50,7 @@ def _prepare(preload: Iterable[str]) -> None:
     gc.disable()
 
 
-class Launcher:
+class Reapers:
     """The launcher's state: which reapers there are, and the ends of their sockets.
 
     A reaper's socket is kept open here until it is reaped and nothing of its run is left, so that the server, should no

@@ -100,7 +100,7 @@ def serve(control: socket.socket, start: Start, *, launcher_pid: int, confined: 
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 break
-            run = Watch(begin, control.fileno(), signals, scoped, pid)
+            run = Run(begin, control.fileno(), signals, scoped, pid)
             control.send(encode(run.until_ended()), socket.MSG_NOSIGNAL)
             reusable = run.reusable
     os._exit(0)
@@ -138,18 +138,18 @@ def _begun(control: int, signals: int) -> Begin | None:
                 return message  # anything else is for the run before, and came late
 
 
-class Watch:
+class Run:
     """One run from its start to its end.
 
     Attributes:
         reusable: whether this process may take another run afterwards.
     """
 
-    def __init__(self, begin: Begin, control: int, signals: int, confined: scope.Scope | None, pid: int) -> None:
+    def __init__(self, begin: Begin, control: int, signals: int, scoped: scope.Scope | None, pid: int) -> None:
         self._begin = begin
         self._control = control
         self._signals = signals
-        self._scope = confined
+        self._scope = scoped
         self._pid = pid
         self.reusable = True
         self._result: int | None = None  # wait status of the first process

@@ -1,7 +1,8 @@
 """The reapers of one launcher process, as the server sees them: which of them can take a run.
 
-One is kept idle, with its program's process standing by, so that a run does not wait for two forks; and a reaper whose
-run has ended takes another one, which saves the forks themselves. A reaper with the process below it is a seat:
+One is asked for beforehand, with its program's process standing by, so that a run does not wait for two forks; and a
+reaper whose run has ended takes another one, which saves the forks themselves. At most two are kept idle. A reaper with
+the process below it is a seat:
 
 ======  ==================================================  ==========================================
 state   what there is                                       what leads out of it

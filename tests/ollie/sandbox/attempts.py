@@ -254,7 +254,7 @@ def reach_any_process(_: Here) -> object:
 def _reaches(reach: Callable[[int], object], pid: int) -> bool:
     try:
         reach(pid)
-    except PermissionError:
+    except (PermissionError, ProcessLookupError, FileNotFoundError):  # refused, or it has ended meanwhile
         return False
     return True
 

@@ -173,6 +173,19 @@ def test_errors(command: str, said: str, where: str, house: House) -> None:
     assert "fuse" not in house.ok("cat", "/proc/mounts").replace("fusectl", "")
 
 
+def test_a_tree_whose_name_is_too_long(served: House) -> None:
+    """What no message has room for is one line."""
+    done = served.run("ollie-9p", "-A", "x" * 70_000, "mount", "m")
+    assert (done.returncode, done.stderr) == (1, "ollie-9p: uname or aname is too long\n")
+
+
+def test_messages_that_cannot_be_shown(served: House) -> None:
+    """A mount works on when nobody can be told of its messages, and without standard descriptors."""
+    for redirections in ("2>/dev/full", "<&- >&- 2>&-"):
+        served.sh(f"ollie-9p -v mount m {redirections}; ls m > names; ollie-9p umount m")
+        assert "backends" in (served.work / "names").read_text()
+
+
 def test_mounted_already(served: House) -> None:
     """Mounting twice on the same directory is an error."""
     served.ok("ollie-9p", "mount", "m")

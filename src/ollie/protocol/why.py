@@ -1,34 +1,26 @@
 """Why a sandbox policy refused something, and which key would allow it.
 
-Pure: a path is judged as it is written, no file is looked at. `explain` reads the output of a failed run, so what it
-says is a guess from the program's words, held against the policy: it never blames the policy for what that allows.
+Pure: a path is judged as it is written, no file is looked at. `explain` reads the output of a failed run (`denials`),
+so what it says is a guess from a program's words, held against the policies: it never blames one for what that allows.
 """
 
 import os
-import re
+from collections.abc import Sequence
 
+from ollie.protocol.denials import NETWORK, UNIX, Denial, denials
 from ollie.protocol.policy import Policy
 from ollie.protocol.within import rights_at
 
-# operation on a path -> the right that it needs, the word for it, the keys of `filesystem` that give it
+# operation on a path -> the right that it needs, the words for it, the key of `filesystem` that gives it besides others
 _OPERATIONS = {
-    "read": ("r", "reading", "filesystem.ro"),
-    "list": ("r", "listing", "filesystem.ro"),
-    "execute": ("x", "executing", "filesystem.rox"),
-    "write": ("w", "writing", "filesystem.rw"),
-    "create": ("w", "creating", "filesystem.rw"),
-    "delete": ("w", "deleting", "filesystem.rw"),
+    "read": ("r", "reading", "to read it", "filesystem.ro"),
+    "list": ("r", "listing", "to list it", "filesystem.ro"),
+    "write": ("w", "writing", "to write it", "filesystem.rw"),
+    "create": ("w", "creating", "to create it", "filesystem.rw"),
+    "delete": ("w", "deleting", "to delete it", "filesystem.rw"),
+    "execute": ("x", "executing", "to execute it", "filesystem.rox"),
 }
-_WITH_EXECUTE = "filesystem.rwx"
-
-_LIMIT_LINES = 200
-_REFUSAL = re.compile(r"permission denied|operation not permitted|EACCES|EPERM|cross-device link|EXDEV", re.IGNORECASE)
-_NETWORK = re.compile(r"\b(socket|connect|network|resolve|getaddrinfo|bind|listen)", re.IGNORECASE)
-_UNIX = re.compile(r"AF_UNIX|unix socket|\.sock\b", re.IGNORECASE)
-# A quoted word, a word with a slash, or the word before a colon, as programs write the name of a file.
-_PATH = re.compile(
-    r"""['"`\u2018]([^'"`\u2019\n]+)['"`\u2019]|((?:\.{0,2}/)[^\s:'"`\u2019,;()]+)|([^\s:'"]*/[^\s:'"]*): """
-)
+_NAMES = frozenset({"create", "delete"})  # what changes the directory of a path
 
 
 def why(policy: Policy, path: str, operation: str) -> str | None:
@@ -40,60 +32,64 @@ def why(policy: Policy, path: str, operation: str) -> str | None:
         operation: read, list, write, create, delete, execute, connect, bind, or unix.
 
     Returns:
-        `the sandbox policy strict does not allow writing /etc/hosts; a path above it in filesystem.rw would`.
+        `the sandbox policy strict does not allow writing /etc/hosts; allow it with /etc/hosts, or a directory above it,
+        in filesystem.rw`.
     """
-    if operation in {"connect", "bind"}:
-        return None if policy.network.enabled else _sentence(policy, f"to {operation} {path}", "network.enabled: true")
-    if operation == "unix":
-        allowed = policy.network.unix_sockets
-        return None if allowed else _sentence(policy, f"the unix socket {path}", "network.unix_sockets: true")
-    right, doing, key = _OPERATIONS[operation]
-    had = rights_at(policy.filesystem, path)
-    if right in had:
-        return None
-    if {right, *had} >= {"w", "x"}:
-        key = _WITH_EXECUTE
-    return _sentence(policy, f"{doing} {path}", f"{path}, or a directory above it, in {key}")
+    return _sentence([policy], path, (operation,)) if _refuses(policy, path, operation) else None
 
 
-def explain(policy: Policy, output: str, cwd: str) -> tuple[str, ...]:
-    """What of a failed run's output the policy explains: a sentence for each refusal found, without repetition.
+def explain(policies: Sequence[Policy], output: str, cwd: str, command: str = "") -> tuple[str, ...]:
+    """What of a failed run's output its policies explain: a sentence for each refusal found, without repetition.
 
     Args:
-        policy: expanded.
-        output: text of the run; the last 200 lines are looked at.
+        policies: expanded; the run was allowed what all of them allow.
+        output: text of the run.
         cwd: absolute; relative paths in the output are meant from here.
+        command: what was run.
     """
-    found: dict[str, None] = {}
-    for line in output.splitlines()[-_LIMIT_LINES:]:
-        if _REFUSAL.search(line):
-            found.update(dict.fromkeys(_explanations(policy, line, cwd)))
-    return tuple(found)
+    found = (_explained(policies, denial, cwd) for denial in denials(output, command))
+    return tuple(dict.fromkeys(sentence for sentence in found if sentence is not None))
 
 
-def _explanations(policy: Policy, line: str, cwd: str) -> list[str]:
-    paths = _paths(line, cwd)
-    # The least that the policy refuses: a program that may read what it names wanted to write it, else to execute it.
-    for operations in (("read", "write"), ("execute",)):
-        if explained := [found for path in paths if (found := _first(policy, path, operations))]:
-            return explained
-    if _UNIX.search(line) and not policy.network.unix_sockets:
-        return [_sentence(policy, "unix sockets", "network.unix_sockets: true")]
-    if _NETWORK.search(line) and not policy.network.enabled:
-        return [_sentence(policy, "the network", "network.enabled: true")]
-    return []
+def _explained(policies: Sequence[Policy], denial: Denial, cwd: str) -> str | None:
+    path = os.path.normpath(os.path.join(cwd, denial.path)) if denial.path else ""
+    for policy in policies:
+        refused = tuple(operation for operation in denial.operations if _refuses(policy, path, operation))
+        if refused:
+            alike = [other for other in policies if all(_refuses(other, path, operation) for operation in refused)]
+            return _sentence(alike, path, refused)
+    return None
 
 
-def _first(policy: Policy, path: str, operations: tuple[str, ...]) -> str | None:
-    return next((reason for operation in operations if (reason := why(policy, path, operation))), None)
+def _refuses(policy: Policy, path: str, operation: str) -> bool:
+    if operation in {NETWORK, "bind"}:
+        return not policy.network.enabled
+    if operation == UNIX:
+        return not policy.network.unix_sockets
+    return _OPERATIONS[operation][0] not in rights_at(policy.filesystem, path)
 
 
-def _paths(line: str, cwd: str) -> list[str]:
-    """The paths in one line of output that could be meant, absolute."""
-    words = [next(group for group in match.groups() if group) for match in _PATH.finditer(line)]
-    return [os.path.normpath(word if word.startswith("/") else f"{cwd}/{word}") for word in words]
+def _sentence(policies: Sequence[Policy], path: str, operations: Sequence[str]) -> str:
+    """That policies refuse these operations, and what would allow them."""
+    names = " and ".join(policy.name for policy in policies if policy.name)
+    who = f"policies {names} do" if len(policies) > 1 else f"policy {names} does" if names else "policy does"
+    what, remedy = _words(path, operations)
+    return f"the sandbox {who} not allow {what}; allow it with {remedy}"
 
 
-def _sentence(policy: Policy, what: str, remedy: str) -> str:
-    name = f" {policy.name}" if policy.name else ""
-    return f"the sandbox policy{name} does not allow {what}; allow it with {remedy}"
+def _words(path: str, operations: Sequence[str]) -> tuple[str, str]:
+    (first, *more) = operations
+    if first in {NETWORK, "bind"}:
+        return f"to {first} {path}" if path else "the network", "network.enabled: true"
+    if first == UNIX:
+        return f"the unix socket {path}" if path else "unix sockets", "network.unix_sockets: true"
+    _, doing, _, key = _OPERATIONS[first]
+    if more:
+        doing = _or([_OPERATIONS[operation][1] for operation in operations])
+        key = _or([f"{_OPERATIONS[operation][3]} {_OPERATIONS[operation][2]}" for operation in operations])
+    place = os.path.dirname(path) if first in _NAMES else path
+    return f"{doing} {path}", f"{place}, or a directory above it, in {key}"
+
+
+def _or(words: Sequence[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]])

@@ -236,7 +236,7 @@ class Executor:
 
     def _said(self, job: Job, end: Exit, failed: str) -> list[str]:
         """What is to be said about a run besides its output, which is looked at when it has failed."""
-        refused = explain(job.policy, failed, job.cwd) if failed and job.enforced else ()
+        refused = explain(job.policies, failed, job.cwd, job.task.command) if failed and job.enforced else ()
         said = report.remarks(end, (*refused, _ASK) if refused else ())
         if not job.enforced:
             said.append(APPROVED if job.bypass else YOLO)

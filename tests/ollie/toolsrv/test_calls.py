@@ -214,6 +214,35 @@ async def test_a_denial_is_explained(toolsrv: ToolServer, agent: str) -> None:
     assert "bypass: true" in text.splitlines()[-2]
 
 
+async def test_the_policy_that_refused_is_named(toolsrv: ToolServer, agent: str) -> None:
+    """Of the tool's own and the one that a call asks for besides, with what was tried, and the key that would do."""
+    script = "cp /bin/true t; ./t"
+    assert await _sh(toolsrv, agent, script) == ("", False)
+    text, _ = await _sh(toolsrv, agent, script, sandbox="strict")
+    where = toolsrv.work / "t"
+    keyed = f"allow it with {where}, or a directory above it, in filesystem.rox]"
+    assert f"[the sandbox policy strict does not allow executing {where}; {keyed}" in text
+    text, _ = await _sh(toolsrv, agent, "echo > /etc/n", sandbox="strict")
+    assert "[the sandbox policies default and strict do not allow writing /etc/n; allow it with /etc/n, " in text
+
+
+@pytest.mark.parametrize("cmd", ["bash -c 'kill 1'", "kill 1", "chown 1 .", "false"])
+async def test_what_no_policy_refused_is_not_explained(toolsrv: ToolServer, agent: str, cmd: str) -> None:
+    """Nor is a run without the sandbox offered."""
+    text, is_error = await _sh(toolsrv, agent, cmd)
+    assert is_error
+    assert "sandbox policy" not in text
+    assert "bypass" not in text
+
+
+async def test_a_directory_that_cannot_be_is_named(toolsrv: ToolServer, agent: str) -> None:
+    """Its name is too long for a file system."""
+    text, is_error = await _sh(toolsrv, agent, "true", cwd="/" + "a" * 5000)
+    assert is_error
+    assert text.startswith("cannot run in /aaa")
+    assert text.endswith("…: no such directory")
+
+
 # Refused by nobody, or by the policy.
 CONNECT = "bash -c ': </dev/tcp/127.0.0.1/1'"
 

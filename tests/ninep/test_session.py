@@ -1,6 +1,7 @@
 """The session without a loop: what it makes of bytes, and what it remembers."""
 
 import asyncio
+import struct
 from functools import partial
 
 import pytest
@@ -252,6 +253,19 @@ def test_too_many_fids() -> None:
     direct = begun(Limits(fids=2))
     assert direct.exchange(Twalk(1, 0, 1, ()), Twalk(1, 0, 2, ())) == [Rwalk(1, ()), Rerror(1, "too many fids")]
     assert direct.exchange(Tclunk(1, 1), Twalk(1, 0, 2, ())) == [Rclunk(1), Rwalk(1, ())]
+
+
+@pytest.mark.parametrize("refused", [(), (Tversion(_wire.NOTAG, 8192, "9P1999"),)])
+def test_a_long_message_comes_after_the_version(refused: tuple[Message, ...]) -> None:
+    """Who has not agreed on a msize cannot have the server keep more than 8 KiB."""
+    start = struct.pack("<IBH", 8193, _wire.TWRITE, 1)
+    direct = driver()
+    direct.exchange(*refused)
+    with pytest.raises(ProtocolError, match="message of 8193 bytes is longer than the msize of 8192"):
+        direct.feed(start)
+    direct = driver()
+    direct.exchange(*refused, Tversion(_wire.NOTAG, 2**20, "9P2000"))
+    assert direct.feed(start) == b""
 
 
 def test_too_many_requests() -> None:

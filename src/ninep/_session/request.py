@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one connection may use.
+    """What a connection may use, and how many strangers may hold one.
 
     Args:
         msize: the largest message, 256 bytes and more; the client may ask for less.
@@ -20,6 +20,8 @@ class Limits:
         requests: outstanding at once; what frees something (Tflush, Tclunk, Tremove, Tversion) is not refused.
         written_bytes: in Twrites that have not been answered.
         cleanup_s: how long something cancelled may take to end.
+        attach_s: how long a connection may take until it has attached; after that it may be idle for ever.
+        tcp_connections: of a server at once, by all its TCP listeners; at most half of the process's open files.
     """
 
     msize: int = 1024 * 1024
@@ -27,6 +29,8 @@ class Limits:
     requests: int = 1024
     written_bytes: int = 64 * 1024 * 1024
     cleanup_s: float = 5.0
+    attach_s: float = 60.0
+    tcp_connections: int = 1024
 
 
 class Abandoned(BaseException):

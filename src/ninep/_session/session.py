@@ -33,6 +33,7 @@ from ninep.errors import NinepError, ProtocolError
 
 _log = logging.getLogger("ninep")
 
+GREETING_BYTES = 8 * 1024  # the largest message before an msize is agreed on
 OUTPUT_BYTES = 64 * 1024  # `process` pauses when so much waits to be written
 _ENDINGS = {_wire.TCLUNK, _wire.TREMOVE}
 _ALWAYS = {_wire.TVERSION, _wire.TFLUSH, *_ENDINGS}  # what frees something has no limit
@@ -93,7 +94,7 @@ class Session(Output):
         dialect: Dialect,
         trace: Callable[[str, Buffer], None] | None = None,
     ) -> None:
-        super().__init__(driver, limits.msize, trace)
+        super().__init__(driver, min(limits.msize, GREETING_BYTES), trace)
         self.limits = limits
         self.iounit = limits.msize - _wire.IO_HEADER_BYTES
         self.fids = Fids(limits.fids)
@@ -317,6 +318,7 @@ class Session(Output):
 
     def _begin(self, tag: int, msize: int, version: str) -> None:
         self._handlers = _GREETING
+        self._msize = min(self.limits.msize, GREETING_BYTES)
         if msize < _wire.MIN_MSIZE:
             self.send(self.rerror(tag, errors.MSIZE_TOO_SMALL))
             return

@@ -57,7 +57,17 @@ class Connection(asyncio.BufferedProtocol):
         listener: the address it comes in by; None when it is adopted.
     """
 
-    __slots__ = ("_conn", "_listener", "_loop", "_reading", "_server", "_transport", "_writable", "session")
+    __slots__ = (
+        "_conn",
+        "_deadline",
+        "_listener",
+        "_loop",
+        "_reading",
+        "_server",
+        "_transport",
+        "_writable",
+        "session",
+    )
 
     def __init__(self, server: "Server", listener: dial.Unix | dial.Tcp | None) -> None:
         self._server = server
@@ -65,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = server.loop
         self._transport: asyncio.Transport
         self._conn: Conn
+        self._deadline: asyncio.TimerHandle  # until it has attached
         self._writable = True
         self._reading = True
         self.session = Session(self, server.limits, DIALECT, server.trace)
@@ -76,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._conn = Conn(transport.get_extra_info("socket"), self._listener)
+        self._deadline = self._loop.call_later(self._server.limits.attach_s, self._expire)
         self._server.connected(self)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
@@ -101,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel everything; `closed` comes when it has ended."""
         self._writable = False
+        self._deadline.cancel()
         self.session.close()
 
     # Driver
@@ -130,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
     async def attach(self, uname: str, aname: str, auth: AfidConversation | None) -> Place:
         """The server decides."""
         place = await self._server.attach(self._conn, uname, aname, auth)
+        self._deadline.cancel()
         if isinstance(place, trees.Place) and place.attached.options.kernel:
             self.session.wording = for_linux
         return place
@@ -141,6 +155,10 @@ class Connection(asyncio.BufferedProtocol):
     def closed(self) -> None:
         """Everything of it has ended."""
         self._server.disconnected(self)
+
+    def _expire(self) -> None:
+        self._server.say("closed a connection: it did not attach within %g s", self._server.limits.attach_s)
+        self._transport.abort()
 
     # Moving bytes
 

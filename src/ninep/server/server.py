@@ -1,7 +1,7 @@
 """The server: listens, accepts, and serves one tree to all its connections."""
 
 import asyncio
-import contextlib
+import logging
 import os
 import socket
 import stat
@@ -15,15 +15,18 @@ from ninep import dial, errors
 from ninep import tree as trees
 from ninep._session import AfidConversation, Limits, Place
 from ninep.errors import NinepError
+from ninep.server.acceptor import Acceptor, unlink
 from ninep.server.connection import Conn, Connection
 from ninep.tree import Options, Peer, Tree
 
 if TYPE_CHECKING:
     from ninep._wire import Buffer
 
-BACKLOG = 1024
+_log = logging.getLogger("ninep")
+
 INPUT_BYTES = 64 * 1024
 SETTLE_AT_ONCE = 32  # readers that are answered before the writer who woke them
+SILENT_S = 60.0  # until `say` repeats itself
 
 
 class Auth(Protocol):
@@ -86,7 +89,8 @@ class Server:
         self._attach = attach
         self._auth = auth
         self._on_error = on_error
-        self._listeners: list[tuple[asyncio.Server, dial.Unix | dial.Tcp]] = []
+        self._acceptor: Acceptor | None = None  # once it listens
+        self._said: dict[str, float] = {}
         self.connections: set[Connection] = set()
         self.input = memoryview(bytearray(INPUT_BYTES))
         self.handling = False  # messages are being handled; `settle` is called after that
@@ -108,20 +112,24 @@ class Server:
         """
         self.loop = asyncio.get_running_loop()
         where = dial.parse(address)
-
-        def accept() -> Connection:
-            return Connection(self, where)
-
         if isinstance(where, dial.Unix):
-            sock = _unix_socket(where.path)
-            listener = await self.loop.create_unix_server(accept, sock=sock, backlog=BACKLOG)
+            sockets = [_unix_socket(where.path)]
         else:
-            host = None if where.host == "*" else where.host
-            listener = await self.loop.create_server(accept, host, where.port, backlog=BACKLOG)
-            if where.port == 0:
-                where = dial.Tcp(where.host, listener.sockets[0].getsockname()[1])
-        self._listeners.append((listener, where))
+            sockets = await self._tcp_sockets(where)
+            where = dial.Tcp(where.host, where.port or sockets[0].getsockname()[1])
+        if self._acceptor is None:
+            self._acceptor = Acceptor(self)
+        for sock in sockets:
+            self._acceptor.listen(sock, where)
         return str(where)
+
+    async def _tcp_sockets(self, where: dial.Tcp) -> list[socket.socket]:
+        """Bound sockets; asyncio finds the addresses and binds them."""
+        host = None if where.host == "*" else where.host
+        bound = await self.loop.create_server(asyncio.Protocol, host, where.port, start_serving=False)
+        sockets = [sock.dup() for sock in bound.sockets]
+        bound.close()
+        return sockets
 
     async def adopt(self, sock: socket.socket) -> None:
         """Serve a socket that is connected already; it belongs to the server from now on."""
@@ -131,11 +139,9 @@ class Server:
 
     async def close(self) -> None:
         """Stop listening, end all connections, and wait until nothing of them runs; bounded by `cleanup_s`."""
-        for listener, where in self._listeners:
-            listener.close()
-            if isinstance(where, dial.Unix):
-                _unlink(where.path)
-        self._listeners.clear()
+        acceptor, self._acceptor = self._acceptor, None
+        if acceptor is not None:
+            await acceptor.close()
         for connection in list(self.connections):
             connection.abort()
         await self.until(lambda now: now.connections == 0)
@@ -200,7 +206,16 @@ class Server:
     def disconnected(self, connection: Connection) -> None:
         """Everything of a connection has ended."""
         self.connections.discard(connection)
+        if self._acceptor is not None:
+            self._acceptor.ended(connection)
         self.notice()
+
+    def say(self, text: str, *values: object) -> None:
+        """Log a line, each text once a minute at most: strangers decide how often there is something to say."""
+        now = self.loop.time()
+        if now >= self._said.get(text, now):
+            self._said[text] = now + SILENT_S
+            _log.warning(text, *values)
 
     async def authenticate(self, conn: Conn, uname: str, aname: str) -> AfidConversation:
         """Begin a conversation."""
@@ -225,18 +240,13 @@ def _unix_socket(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_stale(path):
-            _unlink(path)
+            unlink(path)
         os.fchmod(sock.fileno(), 0o600)  # what is bound has the mode of the socket, without a moment of another one
         sock.bind(path)
     except BaseException:
         sock.close()
         raise
     return sock
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 def _is_stale(path: str) -> bool:

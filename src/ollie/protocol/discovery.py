@@ -6,6 +6,7 @@ error, and hides others of its name as a whole one would.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from ollie.protocol.words import reason
 
 _METADATA = {".yaml", ".yml"}
 _BLOCK_CHARACTERS = 64 * 1024
+_NO_TEXT = "metadata is not UTF-8"
+_SURROGATE = re.compile("[\udc80-\udcff]")  # a byte that is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,11 @@ def _read(source: _Source, host: Host, *, trusted: bool) -> ToolInfo | Broken | 
             program = next((other for other, executable in source.others if executable), None)
             return parse(_text(path), path, source.name, host, trusted=trusted, executable=program)
         for path, executable in source.others:
-            text = block(_text(path, _BLOCK_CHARACTERS))
+            text = block(_beginning(path))
+            if text is not None and not executable:
+                raise MetadataError("not executable: chmod +x it")
+            if text is not None and _SURROGATE.search(text):
+                raise MetadataError(_NO_TEXT)
             if text is not None:
                 return parse(text, path, source.name, host, trusted=trusted, executable=path)
             if executable:
@@ -111,9 +118,21 @@ def _read(source: _Source, host: Host, *, trusted: bool) -> ToolInfo | Broken | 
     return None
 
 
-def _text(path: str, characters: int = -1) -> str:
+def _text(path: str) -> str:
+    """The whole of a file of metadata."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(characters)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise MetadataError(f"cannot be read: {reason(error)}") from None
+    except UnicodeDecodeError:
+        raise MetadataError(_NO_TEXT) from None
+
+
+def _beginning(path: str) -> str:
+    """The beginning of what may be a script, and may be anything else; its lines of metadata are text."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_BLOCK_CHARACTERS)
     except OSError as error:
         raise MetadataError(f"cannot be read: {reason(error)}") from None

@@ -79,8 +79,8 @@ class Host:
     def start(self, file: str) -> tuple[str, ...]:
         """The argument vector that starts a file.
 
-        A script is started through its interpreter, so that it need be neither executable nor in a place from which the
-        sandbox lets programs start. `env` in its first line is looked through here.
+        A script is started through its interpreter, so that it need not be in a place from which the sandbox lets
+        programs start. `env` in its first line is looked through here.
 
         Raises:
             HostError: `program not found: …` for an interpreter that is missing; `cannot be read: …`.

@@ -102,7 +102,10 @@ def _from_value(number: int, value: object) -> Content:
                 data = base64.b64decode(encoded, validate=True)
             except (binascii.Error, ValueError):
                 raise ResultError(f"data of content {number} is not base64") from None
-            return ImageContent(data, _string(number, value, "mimeType"))
+            media_type = _string(number, value, "mimeType")
+            if not media_type.startswith("image/"):
+                raise ResultError(f"mimeType of content {number} is not that of an image: {media_type[:80]}")
+            return ImageContent(data, media_type)
         case other:
             raise ResultError(f"content {number} has type {other!r}, neither text nor image")
 

@@ -84,11 +84,13 @@ class Registry:
         """The agent's tool of that name.
 
         Raises:
-            RegistryError: `tool not loaded: NAME`.
+            RegistryError: `tool not loaded: NAME`; of one that is broken, where and why.
         """
         tool = self._loaded.get(agent, {}).get(name)
         if tool is None:
-            raise RegistryError(f"tool not loaded: {name}")
+            offered = self._catalog.tools().get(name)
+            why = f"; it is broken: {offered.path}: {offered.error}" if isinstance(offered, Broken) else ""
+            raise RegistryError(f"tool not loaded: {name}{why}")
         return tool
 
     def revision(self, agent: str) -> int:

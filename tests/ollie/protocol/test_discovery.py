@@ -59,7 +59,7 @@ def test_executables(dirs: tuple[Path, Path]) -> None:
         ("beside.yaml", "description: d", 0o644),
         ("beside.md", "# documentation", 0o644),
         ("beside", "#!/bin/sh\n", 0o755),
-        ("within.sh", "#!/bin/sh\n# ---\n# description: d\n# ---\n", 0o644),
+        ("within.sh", "#!/bin/sh\n# ---\n# description: d\n# ---\n", 0o755),
         ("without", "#!/bin/sh\n", 0o755),
         ("alone.yaml", "description: d", 0o644),
         ("README.md", "# ---\n", 0o644),
@@ -130,3 +130,23 @@ def test_from_environment(dirs: tuple[Path, Path]) -> None:
     (dirs[0] / "mine.yaml").write_text(_YAML % "d")
     tools = Catalog.from_environment({"OLLIE_TOOLS_PATH": str(dirs[0]), "PATH": os.environ["PATH"]}).tools()
     assert isinstance(tools["mine"], ToolInfo)
+
+
+def test_metadata_is_text_and_its_script_executable(dirs: tuple[Path, Path]) -> None:
+    """Anything else is listed with what is wrong; a file without metadata may be anything."""
+    script = "#!/bin/sh\n# ---\n# description: d\u00e9\n# ---\n"
+    (dirs[0] / "a.yaml").write_bytes(b"{description: d\xe9, command: 'true'}")
+    (dirs[0] / "b.sh").write_bytes(script.encode("latin-1"))
+    (dirs[0] / "b.sh").chmod(0o755)
+    (dirs[0] / "c.js").write_text("// ---\n// description: d\n// ---\n")
+    (dirs[0] / "d.sh").write_bytes(script.encode() + b"echo \xff\n")
+    (dirs[0] / "d.sh").chmod(0o755)
+    (dirs[0] / "e.bin").write_bytes(b"\xff\xfe")
+    tools = _catalog(dirs).tools()
+    errors = {name: tool.error for name, tool in tools.items() if isinstance(tool, Broken)}
+    assert errors == {
+        "a": "metadata is not UTF-8",
+        "b": "metadata is not UTF-8",
+        "c": "not executable: chmod +x it",
+    }
+    assert list(tools) == ["a", "b", "c", "d"]

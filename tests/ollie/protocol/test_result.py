@@ -60,6 +60,10 @@ def test_text() -> None:
         ('{"content":[{"type":"text"}]}', 'content 1 has no text "text"'),
         ('{"content":[{"type":"image","data":"****","mimeType":"image/png"}]}', "data of content 1 is not base64"),
         ('{"content":[{"type":"image","data":"é","mimeType":"image/png"}]}', "data of content 1 is not base64"),
+        (
+            '{"content":[{"type":"image","data":"","mimeType":"text/html"}]}',
+            "mimeType of content 1 is not that of an image: text/html",
+        ),
         ('{"content":[{"type":"image","data":""}]}', 'content 1 has no text "mimeType"'),
     ],
 )

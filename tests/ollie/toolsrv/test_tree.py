@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from serving import SECRET, ToolServer, load
+from serving import SECRET, ToolServer, call, load
 
 from ninep.client import Client
 from ninep.errors import NinepError
@@ -121,6 +121,10 @@ async def test_invalidate_reads_tools_again(toolsrv: ToolServer, agent: str) -> 
         await client.write("ctl", b"invalidate")
         assert json.loads(await client.read("tools"))[0]["description"] == "new"
         assert await client.read("tools_rev") != revision
+        file.write_text("{")
+        await client.write("ctl", b"invalidate")
+        said = (await call(client, agent, "edited")).text
+        assert said.startswith(f"tool not loaded: edited; it is broken: {file}: metadata is not YAML")
         file.unlink()
         await client.write("ctl", b"invalidate")
         assert await client.read("tools") == b"[]\n"

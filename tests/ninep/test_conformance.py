@@ -1,11 +1,28 @@
 """The conformance suite, over the sample."""
 
 import asyncio
+import signal
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
+from ninep import _wire
+from ninep.client import Client
+from ninep.messages import (
+    Message,
+    Qid,
+    Rattach,
+    Rclunk,
+    Rerror,
+    Rflush,
+    Rstat,
+    Rversion,
+    Rwalk,
+    Stat,
+    encode,
+)
 from ninep.server import Server
 from ninep.testing import Check, Line, Sample, conformance
 
@@ -66,8 +83,79 @@ async def test_the_command_for_conformance(server: Server, tmp_path: Path) -> No
     status, output = await command("conformance", "--uname", "nobody", where)
     assert status == 1
     assert "FAILED  a fid is clunked once\n        Rerror(tag=0, ename='permission denied')\n" in output
-    assert (await command("conformance", f"unix!{tmp_path}/nothing"))[0] == 2
+    nothing = f"unix!{tmp_path}/nothing"
+    assert await command("conformance", nothing) == (2, f"conformance: {nothing}: no such file or directory\n")
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        silent = f"tcp!127.0.0.1!{bound.getsockname()[1]}"
+        assert await command("conformance", silent) == (2, f"conformance: {silent}: connection refused\n")
     assert (await command("conformance", "nonsense"))[0] == 2
+
+
+async def test_an_open_that_waits(server: Server, tmp_path: Path) -> None:
+    """Whatever ends it is answered; a file whose open does not wait fails the rules."""
+    where = await server.listen(f"unix!{tmp_path}/socket")
+    plain = await conformance(where)
+    checks = await conformance(where, opening="thing/a/slow")
+    assert [check for check in checks if check.failure] == []
+    rules = [check.name for check in checks if check not in plain]
+    assert len(rules) == 4
+    assert "a clunk behind an open that waits is answered once, and so is the open" in rules
+    failed = {check.name: check.failure for check in await conformance(where, opening="readme") if check.failure}
+    assert list(failed) == rules
+    assert "the open of readme does not wait" in (failed[rules[0]] or "")
+    status, output = await command("conformance", "--opening", "thing/a/none", where)
+    assert status == 1
+    assert output.count("\n        thing/a/none: Rwalk(") == 4
+
+
+@pytest.mark.parametrize(
+    ("replies", "said"),
+    [
+        ([Rclunk(2), Rclunk(2)], "Rclunk(tag=2) after Rclunk(tag=2)"),
+        ([Rerror(1, "interrupted"), Rerror(2, "busy")], "Rerror(tag=2, ename='busy') instead of Rclunk(tag=2)"),
+        ([Rerror(1, "interrupted")], "the server closed the connection"),
+        ([Rflush(7)], "Rflush(tag=7), which nobody waits for"),
+        ([Rclunk(2), Rerror(1, "one"), Rerror(1, "two")], "Rerror(tag=1, ename='two'), which nobody waits for"),
+    ],
+)
+async def test_a_clunk_that_is_answered_otherwise(replies: list[Message], said: str, tmp_path: Path) -> None:
+    """A server that forgets the clunk, answers twice or refuses is found out."""
+    root = Qid(_wire.QTDIR, 0, 0)
+    stat = Rstat(3, Stat(qid=root, mode=_wire.DMDIR | 0o555))
+    begun = [Rversion(_wire.NOTAG, 8192, "9P2000"), Rattach(0, root), Rwalk(1, (Qid(0, 0, 1),)), stat]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"".join(map(encode, begun + replies)))
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, tmp_path / "socket"):
+        checks = await conformance(f"unix!{tmp_path}/socket", opening="file")
+    (failure,) = (check.failure for check in checks if check.name.startswith("a clunk behind"))
+    assert failure is not None
+    assert said in failure
+
+
+@pytest.mark.parametrize(("tree", "names"), [("sample", ["readme", "new", "thing"]), ("plain", [])])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_command_that_serves(tree: str, names: list[str], number: int, tmp_path: Path) -> None:
+    """It says where, until it is interrupted; a place that is taken is named."""
+    address = f"unix!{tmp_path}/socket"
+    args = (sys.executable, "-m", "ninep.testing", "serve", tree, address)
+    process = await asyncio.create_subprocess_exec(*args, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert await process.stdout.readline() == f"{tree} is served at {address}\n".encode()
+    client = await Client.connect(address)
+    assert [entry.name for entry in await client.ls("")] == names
+    await client.close()
+    assert await command("serve", tree, address) == (2, f"serve: {address}: address already in use\n")
+    process.send_signal(number)
+    assert await process.wait() == 0
+    with pytest.raises(FileNotFoundError):
+        await Client.connect(address)
 
 
 async def test_the_command_for_scripts(server: Server, tmp_path: Path) -> None:
@@ -77,12 +165,35 @@ async def test_the_command_for_scripts(server: Server, tmp_path: Path) -> None:
     for text, status, said in (
         ("!begin\n-> Tclunk tag=1 fid=0\n<- Rclunk tag=1\n", 0, "passed"),
         ("!begin\n-> Tclunk tag=1 fid=9\n<- Rclunk tag=1\n", 1, "line 3: expected Rclunk tag=1"),
-        ("!dance\n", 1, "line 1: no action is called dance"),
-        ("-> Tnonsense\n", 1, "line 1: no message is called 'Tnonsense'"),
-        ("=> xyz\n", 1, "line 1: "),
+        ("!dance\n", 2, "line 1: no action is called dance (known: none)"),
+        ("dance\n", 2, "line 1 is no step: dance"),
+        ("-> Tnonsense\n", 2, "line 1: no message is called 'Tnonsense'"),
+        ("=> xyz\n", 2, "line 1: "),
+        ("-> Tstat tag=99999 fid=-1\n", 2, "line 1: a number does not fit its field: Tstat tag=99999 fid=-1\n"),
+        ("# who\n!begin nobody\n", 2, "line 2: begin: Rerror(tag=0, ename='permission denied')\n"),
+        ("!begin glenda tree more\n", 2, "line 1: begin takes a uname and an aname: glenda tree more\n"),
     ):
         script.write_text(text)
         ended, output = await command("script", str(script), where)
         assert ended == status, output
-        assert said in output
-    assert (await command("script", str(tmp_path / "none"), where))[0] == 2
+        assert output.startswith(f"{script}: {said}")
+    none = tmp_path / "none"
+    assert await command("script", str(none), where) == (2, f"script: {none}: no such file or directory\n")
+
+
+async def test_scripts_with_a_sample_of_their_own(tmp_path: Path) -> None:
+    """Without an address a script has the actions of the sample."""
+    log = Path(__file__).parent / "scripts" / "log.9p"
+    assert await command("script", str(log)) == (0, f"{log}: passed\n")
+    script = tmp_path / "script"
+    for text, status, said in (
+        ("!log b one\n", 1, "line 1: log: no thing is called b"),
+        ("!took a one\n", 1, "line 1: took: [] instead of ['one']"),
+        ("!stopped a many\n", 1, "line 1: stopped: invalid literal"),
+        ("!log\n", 2, "line 1: log: missing a required argument: 'name'"),
+        ("!dance\n", 2, "line 1: no action is called dance (known: attached change "),
+    ):
+        script.write_text(text)
+        ended, output = await command("script", str(script))
+        assert ended == status, output
+        assert output.startswith(f"{script}: {said}")

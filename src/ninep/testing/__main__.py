@@ -1,14 +1,20 @@
-"""Put a server to the test: `python -m ninep.testing conformance ADDRESS`, `files ADDRESS DIR`, `script FILE ADDRESS`.
+"""Put a server to the test: `python -m ninep.testing conformance ADDRESS`, `files ADDRESS DIR`, `script FILE`, `serve`.
 
 `conformance` prints a line for each rule that every 9P2000 server has to keep, and what came where one does not hold;
 with `--mount` it mounts the tree in a directory for the time being, and goes on with `files` in there.
 `files` does the same for what a mounted tree has to do as files; the options name files that it may play with.
 `script` plays a conversation, as `ninep.testing.script` describes them, and prints the line that went another way.
-All end with status 1 when something fails, 2 when the server cannot be reached or the tree not be mounted.
+Without `ADDRESS` it is with a sample of its own, in which the script has its actions (`ninep.testing.actions`).
+`serve sample ADDRESS` and `serve plain ADDRESS` give clients something to talk to, until they are interrupted.
+All end with status 1 when something fails, 2 when there is nothing to be put to the test: the server cannot be reached,
+the tree not be mounted, the script not be played.
 """
 
 import argparse
 import asyncio
+import os
+import signal
+import socket
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -19,10 +25,15 @@ from ninep import dial
 from ninep.client import Client
 from ninep.errors import NinepError
 from ninep.fuse import Mount, MountError
-from ninep.testing.conformance import Check, conformance
+from ninep.server import Server
+from ninep.testing.actions import sample_actions
+from ninep.testing.conformance import conformance
 from ninep.testing.files import Named, files
 from ninep.testing.line import Line
-from ninep.testing.script import ScriptError, run_script
+from ninep.testing.plain import PlainServer
+from ninep.testing.rule import Check
+from ninep.testing.sample import Sample, sample_server
+from ninep.testing.script import ScriptError, StepError, run_script
 
 _FILES = {
     "text": "stored text; it is written, and has its old content in the end",
@@ -41,7 +52,8 @@ def _report(checks: list[Check]) -> int:
 
 
 async def _conformance(options: argparse.Namespace) -> int:
-    status = _report(await conformance(options.address, uname=options.uname, aname=options.aname))
+    checks = await conformance(options.address, uname=options.uname, aname=options.aname, opening=options.opening)
+    status = _report(checks)
     return max(status, await _mounted(options)) if options.mount else status
 
 
@@ -66,14 +78,60 @@ def _files(options: argparse.Namespace) -> int:
     return _report(files(options.directory, options.address, named, uname=options.uname, aname=options.aname))
 
 
-async def _script(file: str, script: str, address: str) -> int:
+def _sample() -> tuple[Sample, Server]:
+    """One with the thing `a`."""
+    sample = Sample()
+    sample.add("a")
+    return sample, sample_server(sample)
+
+
+async def _script(file: str, script: str, address: str | None) -> int:
+    sample, server = _sample()
+
+    async def adopted() -> Line:
+        ours, theirs = socket.socketpair()
+        await server.adopt(theirs)
+        return await Line.adopt(ours)
+
     try:
-        await run_script(script, partial(Line.dial, address))
+        if address is None:
+            await run_script(script, adopted, sample_actions(sample))
+        else:
+            await run_script(script, partial(Line.dial, address))
+    except StepError as error:
+        print(f"{file}: {error}", file=sys.stderr)
+        return 2
     except ScriptError as error:
         print(f"{file}: {error}")
         return 1
+    finally:
+        await server.close()
     print(f"{file}: passed")
     return 0
+
+
+async def _serve(tree: str, address: str) -> int:
+    """Until it gets SIGINT or SIGTERM."""
+    server = PlainServer() if tree == "plain" else _sample()[1]
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    print(f"{tree} is served at {await server.listen(address)}", flush=True)
+    await interrupted.wait()
+    await server.close()
+    return 0
+
+
+def _reason(error: OSError, address: str | None) -> str:
+    """What failed, with the name of the thing."""
+    named = error.filename if isinstance(error.filename, str) else address
+    if isinstance(error, socket.gaierror):
+        said = "no such host"
+    elif error.errno:
+        said = os.strerror(error.errno).lower()
+    else:
+        said = "nobody answers"  # at any of a host's addresses
+    return f"{named}: {said}"
 
 
 def _arguments(args: Sequence[str] | None) -> argparse.Namespace:
@@ -87,12 +145,16 @@ def _arguments(args: Sequence[str] | None) -> argparse.Namespace:
         common.add_argument(f"--{name}", default="", metavar="PATH", help=f"for files: {about}")
     command = commands.add_parser("conformance", parents=[common], help="what every server has to do")
     command.add_argument("--mount", action="store_true", help="mount the tree, and go on with files")
+    command.add_argument("--opening", default="", metavar="PATH", help="a file whose open waits: ask what ends it")
     command.add_argument("address", help=what)
     command = commands.add_parser("files", parents=[common], help="what a mounted tree has to do")
     command.add_argument("address", help=what)
     command.add_argument("directory", help="where it is mounted")
     command = commands.add_parser("script", help="a conversation from a file")
     command.add_argument("file", help="the script")
+    command.add_argument("address", nargs="?", help=f"{what}; without it, a sample of its own")
+    command = commands.add_parser("serve", help="something to talk to, until it is interrupted")
+    command.add_argument("tree", choices=("sample", "plain"), help="a file of each kind, or files that clients make")
     command.add_argument("address", help=what)
     return parser.parse_args(args)
 
@@ -104,10 +166,17 @@ def main(args: Sequence[str] | None = None) -> int:
         if options.command == "script":
             script = Path(options.file).read_text(encoding="utf-8")
             return asyncio.run(_script(options.file, script, options.address))
+        if options.command == "serve":
+            return asyncio.run(_serve(options.tree, options.address))
         return _files(options) if options.command == "files" else asyncio.run(_conformance(options))
-    except (OSError, UnicodeDecodeError, NinepError, dial.AddressError, MountError) as error:
-        print(f"{options.command}: {error}", file=sys.stderr)
-        return 2
+    except UnicodeDecodeError:
+        said = f"{options.file}: a script is UTF-8"
+    except OSError as error:
+        said = _reason(error, options.address)
+    except (NinepError, MountError, dial.AddressError) as error:
+        said = str(error)
+    print(f"{options.command}: {said}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

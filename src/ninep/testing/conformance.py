@@ -1,20 +1,17 @@
 """What every 9P2000 server has to do, whatever its tree.
 
-Nothing is written and no file but directories is opened, so that the suite can be run against a server in use.
+Nothing is written and no file is opened but directories, and the one that is named for it, so that the suite can be run
+against a server in use.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from ninep import _wire
-from ninep.errors import ProtocolError
 from ninep.messages import (
-    Message,
     Qid,
     Rattach,
     Rclunk,
-    Rerror,
     Rflush,
     Ropen,
     Rread,
@@ -33,50 +30,15 @@ from ninep.messages import (
     parse_directory,
 )
 from ninep.testing.line import Line
+from ninep.testing.rule import Check, Rule, Tested, refused, run_rule, same
+from ninep.testing.suspended import SUSPENDED
 
 _NOTAG, _NOFID = _wire.NOTAG, _wire.NOFID
-_CHECKS: "Final[list[tuple[str, Callable[[_Server], Awaitable[None]]]]]" = []
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One rule.
-
-    Args:
-        name: what has to hold.
-        failure: what came instead; None when it holds.
-    """
-
-    name: str
-    failure: str | None
-
-
-class _Server:
-    """How the checks reach the server: fresh connections for each."""
-
-    def __init__(self, connect: Callable[[], Awaitable[Line]], uname: str, aname: str) -> None:
-        self._connect = connect
-        self._lines: list[Line] = []
-        self.uname = uname
-        self.aname = aname
-
-    async def connect(self) -> Line:
-        line = await self._connect()
-        self._lines.append(line)
-        return line
-
-    async def close(self) -> None:
-        while self._lines:
-            await self._lines.pop().close()
-
-    async def begin(self, msize: int = 8192) -> Line:
-        line = await self.connect()
-        await line.begin(msize=msize, uname=self.uname, aname=self.aname)
-        return line
+_CHECKS: Final[list[tuple[str, Rule]]] = []
 
 
 async def conformance(
-    connect: Callable[[], Awaitable[Line]] | str, *, uname: str = "glenda", aname: str = ""
+    connect: Callable[[], Awaitable[Line]] | str, *, uname: str = "glenda", aname: str = "", opening: str = ""
 ) -> list[Check]:
     """Run all checks.
 
@@ -84,9 +46,13 @@ async def conformance(
         connect: makes a connection, or the dial string of the server.
         uname: a user who may attach without authentication and read the root.
         aname: the tree.
+        opening: a file whose open waits; what is asked of such opens is left out without it.
 
     Returns:
         All checks, passed or not, in a fixed order.
+
+    Raises:
+        OSError, AddressError: there is no connection.
     """
     if isinstance(connect, str):
         address = connect
@@ -95,36 +61,17 @@ async def conformance(
             return await Line.dial(address)
 
         connect = dialled
-    server = _Server(connect, uname, aname)
-    return [await _run(name, check, server) for name, check in _CHECKS]
+    server = Tested(connect, uname, aname, opening)
+    rules = _CHECKS + SUSPENDED if opening else _CHECKS
+    return [await run_rule(name, rule, server) for name, rule in rules]
 
 
-async def _run(name: str, check: Callable[[_Server], Awaitable[None]], server: _Server) -> Check:
-    try:
-        await check(server)
-    except (AssertionError, EOFError, ProtocolError) as error:
-        return Check(name, str(error) or "it does not hold")
-    finally:
-        await server.close()
-    return Check(name, None)
-
-
-def _check(
-    name: str,
-) -> Callable[[Callable[[_Server], Awaitable[None]]], Callable[[_Server], Awaitable[None]]]:
-    def register(function: Callable[[_Server], Awaitable[None]]) -> Callable[[_Server], Awaitable[None]]:
+def _check(name: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
         _CHECKS.append((name, function))
         return function
 
     return register
-
-
-def _is(reply: Message, expected: Message) -> None:
-    assert reply == expected, f"{reply} instead of {expected}"
-
-
-def _refused(reply: Message) -> None:
-    assert isinstance(reply, Rerror), f"{reply} instead of Rerror"
 
 
 async def _root_entries(line: Line, fid: int) -> list[Stat]:
@@ -140,14 +87,14 @@ async def _root_entries(line: Line, fid: int) -> list[Stat]:
 
 
 @_check("a version with a suffix gets the version without")
-async def _suffix(server: _Server) -> None:
+async def _suffix(server: Tested) -> None:
     line = await server.connect()
     for version in ("9P2000.u", "9P2000.L", "9P2000.xyz"):
-        _is(await line.rpc(Tversion(_NOTAG, 8192, version)), Rversion(_NOTAG, 8192, "9P2000"))
+        same(await line.rpc(Tversion(_NOTAG, 8192, version)), Rversion(_NOTAG, 8192, "9P2000"))
 
 
 @_check("a version that is unknown gets `unknown`")
-async def _unknown(server: _Server) -> None:
+async def _unknown(server: Tested) -> None:
     line = await server.connect()
     reply = await line.rpc(Tversion(_NOTAG, 8192, "8P1999"))
     assert isinstance(reply, Rversion), reply
@@ -155,7 +102,7 @@ async def _unknown(server: _Server) -> None:
 
 
 @_check("msize is never larger than what was offered")
-async def _msize(server: _Server) -> None:
+async def _msize(server: Tested) -> None:
     line = await server.connect()
     for offered in (256, 8192, _wire.MAX32):
         reply = await line.rpc(Tversion(_NOTAG, offered, "9P2000"))
@@ -164,45 +111,45 @@ async def _msize(server: _Server) -> None:
 
 
 @_check("Tversion in the middle frees every fid")
-async def _again(server: _Server) -> None:
+async def _again(server: Tested) -> None:
     line = await server.begin()
-    _is(await line.rpc(Tversion(_NOTAG, 8192, "9P2000")), Rversion(_NOTAG, 8192, "9P2000"))
-    _refused(await line.rpc(Tstat(1, 0)))
+    same(await line.rpc(Tversion(_NOTAG, 8192, "9P2000")), Rversion(_NOTAG, 8192, "9P2000"))
+    refused(await line.rpc(Tstat(1, 0)))
 
 
 @_check("Tflush of an unknown tag gets Rflush")
-async def _flush(server: _Server) -> None:
+async def _flush(server: Tested) -> None:
     line = await server.begin()
-    _is(await line.rpc(Tflush(3, 77)), Rflush(3))
-    _is(await line.rpc(Tflush(3, 3)), Rflush(3))
+    same(await line.rpc(Tflush(3, 77)), Rflush(3))
+    same(await line.rpc(Tflush(3, 3)), Rflush(3))
 
 
 @_check("a fid that was never made is unknown")
-async def _no_fid(server: _Server) -> None:
+async def _no_fid(server: Tested) -> None:
     line = await server.begin()
     for message in (Tstat(1, 9), Topen(1, 9, 0), Tread(1, 9, 0, 10), Tclunk(1, 9), Twalk(1, 9, 10, ())):
-        _refused(await line.rpc(message))
+        refused(await line.rpc(message))
 
 
 @_check("a fid is clunked once")
-async def _clunk(server: _Server) -> None:
+async def _clunk(server: Tested) -> None:
     line = await server.begin()
-    _is(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
-    _is(await line.rpc(Tclunk(1, 1)), Rclunk(1))
-    _refused(await line.rpc(Tclunk(1, 1)))
-    _is(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
+    same(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
+    same(await line.rpc(Tclunk(1, 1)), Rclunk(1))
+    refused(await line.rpc(Tclunk(1, 1)))
+    same(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
 
 
 @_check("a fid in use is no newfid")
-async def _in_use(server: _Server) -> None:
+async def _in_use(server: Tested) -> None:
     line = await server.begin()
-    _is(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
-    _refused(await line.rpc(Twalk(1, 0, 1, ())))
-    _refused(await line.rpc(Tattach(1, 1, _NOFID, server.uname, server.aname)))
+    same(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
+    refused(await line.rpc(Twalk(1, 0, 1, ())))
+    refused(await line.rpc(Tattach(1, 1, _NOFID, server.uname, server.aname)))
 
 
 @_check("dot-dot above the root is the root")
-async def _dotdot(server: _Server) -> None:
+async def _dotdot(server: Tested) -> None:
     line = await server.begin()
     reply = await line.rpc(Twalk(1, 0, 1, ("..", "..")))
     assert isinstance(reply, Rwalk), reply
@@ -212,52 +159,52 @@ async def _dotdot(server: _Server) -> None:
 
 
 @_check("names that are no names are refused")
-async def _names(server: _Server) -> None:
+async def _names(server: Tested) -> None:
     line = await server.begin()
     for name in ("", ".", "a/b", "\0", "\udcff", "no such file here"):
-        _refused(await line.rpc(Twalk(1, 0, 1, (name,))))
-    _refused(await line.rpc(Tstat(1, 1)))
+        refused(await line.rpc(Twalk(1, 0, 1, (name,))))
+    refused(await line.rpc(Tstat(1, 1)))
 
 
 @_check("a walk that fails at a later name is short and sets no fid")
-async def _short(server: _Server) -> None:
+async def _short(server: Tested) -> None:
     line = await server.begin()
     reply = await line.rpc(Twalk(1, 0, 1, ("..", "no such file here")))
     assert isinstance(reply, Rwalk), reply
     assert len(reply.wqid) == 1, reply
-    _refused(await line.rpc(Tstat(1, 1)))
+    refused(await line.rpc(Tstat(1, 1)))
 
 
 @_check("more than 16 names are refused")
-async def _many(server: _Server) -> None:
+async def _many(server: Tested) -> None:
     line = await server.begin()
-    _refused(await line.rpc(Twalk(1, 0, 1, ("..",) * 17)))
+    refused(await line.rpc(Twalk(1, 0, 1, ("..",) * 17)))
 
 
 @_check("a file is read only when it is open, and opened only once")
-async def _open(server: _Server) -> None:
+async def _open(server: Tested) -> None:
     line = await server.begin()
-    _is(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
-    _refused(await line.rpc(Tread(1, 1, 0, 100)))
+    same(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
+    refused(await line.rpc(Tread(1, 1, 0, 100)))
     assert isinstance(await line.rpc(Topen(1, 1, 0)), Ropen)
-    _refused(await line.rpc(Topen(1, 1, 0)))
+    refused(await line.rpc(Topen(1, 1, 0)))
 
 
 @_check("a directory cannot be written")
-async def _write(server: _Server) -> None:
+async def _write(server: Tested) -> None:
     line = await server.begin()
     for mode in (_wire.OWRITE, _wire.ORDWR, _wire.OREAD | _wire.OTRUNC):
-        _refused(await line.rpc(Topen(1, 0, mode)))
+        refused(await line.rpc(Topen(1, 0, mode)))
 
 
 @_check("a directory is read from the start or from where the last read ended")
-async def _directory(server: _Server) -> None:
+async def _directory(server: Tested) -> None:
     line = await server.begin()
     assert isinstance(await line.rpc(Topen(1, 0, 0)), Ropen)
     first = await line.rpc(Tread(1, 0, 0, 8000))
     assert isinstance(first, Rread), first
     parse_directory(first.data)
-    _refused(await line.rpc(Tread(1, 0, len(first.data) + 1, 8000)))
+    refused(await line.rpc(Tread(1, 0, len(first.data) + 1, 8000)))
     again = await line.rpc(Tread(1, 0, 0, 8000))
     assert isinstance(again, Rread), again
     names = [entry.name for entry in parse_directory(first.data)]
@@ -265,7 +212,7 @@ async def _directory(server: _Server) -> None:
 
 
 @_check("a directory read by single entries is the same as read at once")
-async def _paging(server: _Server) -> None:
+async def _paging(server: Tested) -> None:
     line = await server.begin()
     whole = await _root_entries(line, 0)
     line = await server.begin()
@@ -280,9 +227,9 @@ async def _paging(server: _Server) -> None:
 
 
 @_check("stat of an entry is the record that its directory has")
-async def _stat(server: _Server) -> None:
+async def _stat(server: Tested) -> None:
     line = await server.begin()
-    _is(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
+    same(await line.rpc(Twalk(1, 0, 1, ())), Rwalk(1, ()))
     for entry in await _root_entries(line, 1):
         walked = await line.rpc(Twalk(1, 0, 2, (entry.name,)))
         assert isinstance(walked, Rwalk), walked
@@ -292,18 +239,18 @@ async def _stat(server: _Server) -> None:
         assert (reply.stat.name, reply.stat.mode, reply.stat.qid.path) == (entry.name, entry.mode, entry.qid.path), (
             reply
         )
-        _is(await line.rpc(Tclunk(1, 2)), Rclunk(1))
+        same(await line.rpc(Tclunk(1, 2)), Rclunk(1))
 
 
 @_check("qid paths in a directory differ")
-async def _paths(server: _Server) -> None:
+async def _paths(server: Tested) -> None:
     line = await server.begin()
     paths = [entry.qid.path for entry in await _root_entries(line, 0)]
     assert len(set(paths)) == len(paths), paths
 
 
 @_check("a malformed message ends its connection and no other")
-async def _malformed(server: _Server) -> None:
+async def _malformed(server: Tested) -> None:
     other = await server.begin()
     for frame in (
         b"\x06\0\0\0\x78\1\0",
@@ -318,13 +265,13 @@ async def _malformed(server: _Server) -> None:
 
 
 @_check("fid 0 and the highest fid are ordinary fids")
-async def _fids(server: _Server) -> None:
+async def _fids(server: Tested) -> None:
     line = await server.begin()
     highest = _NOFID - 1
-    _is(await line.rpc(Twalk(1, 0, highest, ())), Rwalk(1, ()))
-    _is(await line.rpc(Tclunk(1, 0)), Rclunk(1))
+    same(await line.rpc(Twalk(1, 0, highest, ())), Rwalk(1, ()))
+    same(await line.rpc(Tclunk(1, 0)), Rclunk(1))
     reply = await line.rpc(Twalk(1, highest, 0, ()))
-    _is(reply, Rwalk(1, ()))
+    same(reply, Rwalk(1, ()))
     stat = await line.rpc(Tstat(1, 0))
     assert isinstance(stat, Rstat), stat
     assert isinstance(stat.stat.qid, Qid)

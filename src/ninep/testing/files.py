@@ -17,7 +17,7 @@ from typing import Any, Final
 from ninep.blocking import OREAD, Connection
 from ninep.blocking import Stat as Record
 from ninep.errors import NinepError
-from ninep.testing.conformance import Check
+from ninep.testing.rule import Check
 
 _CHECKS: "Final[list[tuple[str, Callable[[_Tree], None], str]]]" = []
 _DIRECTORIES = 50  # that are looked at, those nearest to the root

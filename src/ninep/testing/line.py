@@ -31,9 +31,12 @@ class Line:
         return cls(*await asyncio.open_connection(sock=sock))
 
     async def send(self, *messages: Message | bytes) -> None:
-        """Send messages, or bytes as they are, in one segment."""
+        """Send messages, or bytes as they are, in one segment; EOFError when the server has closed the connection."""
         self._writer.write(b"".join(m if isinstance(m, bytes) else encode(m) for m in messages))
-        await self._writer.drain()
+        try:
+            await self._writer.drain()
+        except ConnectionError as error:
+            raise EOFError("the server closed the connection") from error
 
     async def receive(self) -> Message:
         """The next message; EOFError when the server has closed the connection."""

@@ -107,6 +107,23 @@ async def test_without_a_descriptor_connections_are_ended(
     await server.close()
 
 
+async def test_strangers_do_not_fill_the_log(sample: Sample, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is no 9P2000 is told once, and each time of who has attached."""
+    server = sample_server(sample)
+    where = await server.listen(f"unix!{tmp_path}/socket")
+    for attached in (False, False, True, True):
+        line = await Line.dial(where)
+        if attached:
+            await line.begin()
+        await line.send(bytes(7))
+        assert await line.closed()
+        await line.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "closed a connection: message of 0 bytes is shorter than its header"
+    ] * 3
+    await server.close()
+
+
 @pytest.mark.parametrize("greeted", [False, True])
 async def test_a_connection_that_does_not_attach_is_ended(
     greeted: bool, sample: Sample, tmp_path: Path, caplog: pytest.LogCaptureFixture

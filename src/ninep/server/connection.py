@@ -170,7 +170,8 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 more = session.process()
             except ProtocolError as error:
-                _log.warning("closed a connection: %s", error)
+                say = _log.warning if self._deadline.cancelled() else self._server.say  # seldom of strangers
+                say("closed a connection: %s", error)
                 self._write()
                 self._transport.close()
                 return

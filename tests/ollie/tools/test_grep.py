@@ -1,10 +1,8 @@
 """grep: lines with their places, the same ones whichever program searches."""
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,17 +162,11 @@ def test_a_long_pattern(search: Callable[..., Done]) -> None:
     assert found.stdout == "[nothing matches]\n" or "Argument list too long" in found.stderr
 
 
-def test_a_fifo_is_not_waited_for(work: Path) -> None:
+def test_a_fifo_is_not_waited_for(search: Callable[..., Done]) -> None:
     """Named itself, it is refused."""
-    done = subprocess.run(
-        [sys.executable, "-m", "ollie.tools.grep"],
-        input=json.dumps({"pattern": "x", "path": "fifo"}),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=work,
-    )
-    assert (done.returncode, done.stderr) == (1, "fifo: not a regular file\n")
+    done = search(pattern="x", path="fifo")
+    assert done.returncode != 0
+    assert done.stderr == "fifo: not a regular file\n"
 
 
 def test_a_file_larger_than_a_block(tmp_path: Path) -> None:

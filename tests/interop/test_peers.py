@@ -8,7 +8,12 @@ Run = Callable[[str, str, str], Awaitable[str]]
 
 
 async def test_p9fs(run: Run, address: str) -> None:
-    """It is told which dialect is spoken, lists, reads, truncates, writes, makes and removes."""
+    """It is told which dialect is spoken, lists, reads, truncates, writes, makes and removes.
+
+    Its own `P9FileSystem` is not tried: for `/thing/a` it sends a Twalk of `"/" "thing" "a"`, whose first name is none
+    (intro(5): a slash is in no name), and what it reads ends at the length that stat says, 0 for files that are made as
+    they are read. Of paths without the leading slash it lists directories.
+    """
     output = await run("p9fs", "p9fs_client.py", address)
     assert output.splitlines() == [
         "for 9P2000.u it gets version mismatch: b'9P2000'",

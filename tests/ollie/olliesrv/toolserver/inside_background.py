@@ -310,8 +310,8 @@ async def test_a_sub_agent_leaves_nothing_in_the_background(serve: Callable[...,
     fields = {"prompt": SLEEP.decode().replace("exec", "true; exec"), "cwd": str(place / "work")}
     async for reply in subagents.request(agent.session, fields, by=None):
         assert b"runs in the background" in reply
-    pid = await sleeping(place)
-    assert process(pid) is None
+    async with agent.session.toolsrv.connection.running() as client:
+        assert await client.read("proc/list") == b""
 
 
 async def test_what_is_of_no_agent_is_ended_in_a_tool_server_that_is_found(

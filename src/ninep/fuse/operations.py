@@ -28,7 +28,8 @@ from ninep.messages import Stat
 T = TypeVar("T")
 
 # How long what a lookup finds is good for. The kernel rounds up to a tick, some milliseconds: enough for the stat(2)
-# that the lookup is part of, and for `ls -l`, which names each file twice and its directory for each file.
+# that the lookup is part of, and for `ls -l`, which names its directory for each file. The name of a file is good for
+# nothing: who opens it next must not come upon the inode of a writer, on which the kernel lets a truncation wait.
 _FRESH_NS = 1
 _BLOCK_BYTES = 4096
 _NAME_BYTES = 255
@@ -106,7 +107,7 @@ class Operations:
             client.forget(fid)
             raise
         node = self.nodes.enter(parent, name, Spot(client, fid), stat)
-        entry = protocol.ENTRY_OUT.pack(EntryOut(node.nodeid, 0, 0, 0, _FRESH_NS, _FRESH_NS))
+        entry = protocol.ENTRY_OUT.pack(EntryOut(node.nodeid, 0, 0, 0, _FRESH_NS if node.is_dir else 0, _FRESH_NS))
         return node, Answer(entry + self._attr(stat), partial(self.nodes.forget, node.nodeid, 1))
 
     async def getattr(self, request: Request) -> Answer:

@@ -115,7 +115,7 @@ def test_what_stands_by_is_killed(inside: Inside, place: Path, what: str) -> Non
     assert result == {"output": "again\n", "status": 0, "reason": "exited"}
 
 
-@pytest.mark.parametrize("what", ["process", "reaper", "launcher", "both"])
+@pytest.mark.parametrize("what", ["process", "reaper", "launcher"])
 def test_what_has_a_plan_is_killed(inside: Inside, place: Path, what: str) -> None:
     """A start whose process dies before it could run anything is repeated, and happens once."""
     result = inside("killed_with_a_plan", place=str(place), what=what)

@@ -188,13 +188,6 @@ def test_what_stands_by_holds_its_job_alone(inside: Inside, place: Path) -> None
     assert result["held"] == [["socket"]] * result["reapers"]
 
 
-def test_out_of_descriptors(inside: Inside, place: Path) -> None:
-    """Starts fail with a reason, none hangs, and nothing stays open; afterwards all goes well again."""
-    result = inside("out_of_descriptors", place=str(place))
-    assert result.pop("said")
-    assert result == {"ran": True, "afterwards": 12, "left": 0}
-
-
 @pytest.mark.parametrize("policy", ["strict", None])
 def test_server_killed(inside: Inside, place: Path, policy: object) -> None:
     """A server that gets SIGKILL leaves neither launcher, reapers nor programs behind."""

@@ -40,6 +40,7 @@ async def killed_with_a_plan(place: str, what: str) -> dict[str, object]:
     for pid in set(standing) - {run.pid}:
         os.kill(pid, signal.SIGCONT)
     victims = {"process": [run.pid], "reaper": [run.reaper_pid], "launcher": [own.pid]}
+    victims["both"] = [own.pid, run.reaper_pid]
     first = run.pid
     for pid in victims[what]:
         os.kill(pid, signal.SIGKILL)

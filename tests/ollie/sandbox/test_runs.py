@@ -115,7 +115,7 @@ def test_what_stands_by_is_killed(inside: Inside, place: Path, what: str) -> Non
     assert result == {"output": "again\n", "status": 0, "reason": "exited"}
 
 
-@pytest.mark.parametrize("what", ["process", "reaper", "launcher"])
+@pytest.mark.parametrize("what", ["process", "reaper", "launcher", "both"])
 def test_what_has_a_plan_is_killed(inside: Inside, place: Path, what: str) -> None:
     """A start whose process dies before it could run anything is repeated, and happens once."""
     result = inside("killed_with_a_plan", place=str(place), what=what)
@@ -186,6 +186,13 @@ def test_what_stands_by_holds_its_job_alone(inside: Inside, place: Path) -> None
     result = inside("standing_by", place=str(place))
     assert result["reapers"] >= 1
     assert result["held"] == [["socket"]] * result["reapers"]
+
+
+def test_out_of_descriptors(inside: Inside, place: Path) -> None:
+    """Starts fail with a reason, none hangs, and nothing stays open; afterwards all goes well again."""
+    result = inside("out_of_descriptors", place=str(place))
+    assert result.pop("said")
+    assert result == {"ran": True, "afterwards": 12, "left": 0}
 
 
 @pytest.mark.parametrize("policy", ["strict", None])

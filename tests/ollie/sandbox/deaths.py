@@ -17,12 +17,23 @@ from ollie.sandbox.seats import State
 
 
 async def _at_rest(own: Launcher) -> list[int]:
-    """Wait until every reaper of a launcher is idle; their processes."""
+    """Wait until every reaper of a launcher is idle, and the process below it waits for a plan; the reapers."""
     await own.start()
     seats = own._seats._seats
     while any(seat.state is not State.IDLE for seat in seats):  # noqa: ASYNC110  it is told to nobody
         await asyncio.sleep(0)
+    while not all(_stands_by(pid) for reaper in children(own.pid) for pid in children(reaper)):  # noqa: ASYNC110  this too
+        await asyncio.sleep(0)
     return children(own.pid)
+
+
+def _stands_by(pid: int) -> bool:
+    """Whether a process has done all that it does before there is a plan: to block no signal is the last of it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # of a reaper that was let go, and has gone meanwhile
+        return False
+    return any(line.split() == ["SigBlk:", "0" * 16] for line in status.splitlines())
 
 
 async def killed_with_a_plan(place: str, what: str) -> dict[str, object]:
@@ -142,12 +153,14 @@ async def out_of_descriptors(place: str) -> dict[str, object]:
     for room in (0, 1, 2, 3, 4, 6, 9, 13, 20, 0):
         await _at_rest(own)
         before = before or len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats)
-        highest = max(map(int, os.listdir("/proc/self/fd")))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + room, hard))
+        taken = _taken_to_the_highest()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + room, hard))
         try:
             outcomes = await asyncio.gather(*(_start(own, spec) for _ in range(12)))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for descriptor in taken:
+                os.close(descriptor)
         said.update(filter(None, outcomes))
         ran += outcomes.count("")
     outcomes = await asyncio.gather(*(_start(own, spec) for _ in range(12)))
@@ -155,6 +168,15 @@ async def out_of_descriptors(place: str) -> dict[str, object]:
     after = len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats)
     await own.close()
     return {"said": sorted(said), "ran": ran > 0, "afterwards": outcomes.count(""), "left": after - before}
+
+
+def _taken_to_the_highest() -> list[int]:
+    """Descriptors at every number that was free, up to one beyond the highest: with a limit there none is left."""
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    taken = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
+    while taken[-1] <= highest:
+        taken.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    return taken
 
 
 async def _start(own: Launcher, spec: Spec) -> str:

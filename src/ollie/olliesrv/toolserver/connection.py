@@ -192,19 +192,13 @@ class Connection:
             await self.end()
         if not start:
             raise RefusedError(NO_TOOL_SERVER)
+        await self._life.start()
         try:
-            client = await self._begun()
-        except OSError:  # it had nothing to do and has ended already
-            try:
-                client = await self._begun()
-            except OSError as error:
-                raise RefusedError(f"the tool server cannot be reached: {reason(error)}") from None
+            client = await self._life.connect()
+        except OSError as error:
+            raise RefusedError(f"the tool server cannot be reached: {reason(error)}") from None
         await self._started(client)
         return client
-
-    async def _begun(self) -> Client:
-        await self._life.start()
-        return await self._life.connect()
 
     def _opened(self, task: asyncio.Task[Client]) -> None:
         self._opening = None

@@ -76,7 +76,8 @@ class Life:
         environ = {name: value for name, value in os.environ.items() if name != "OLLIE_BROKER_FD"}
         environ["OLLIE_ADDRESS"] = settings.address
         self._child = await start(options, places.secret(self._secret), environ, settings.start_s)
-        self.look()
+        # Not by `look`: it connects and hangs up, and after its last connection a server may end.
+        self._found(process(self._child.pid))
 
     async def end(self) -> None:
         """End it with everything it runs."""

@@ -6,19 +6,20 @@ the writer. Anything else that waits for a bell, a task for instance, does so by
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final
 
 
-class Parkable:
+class Parkable:  # no ABC: each wait asks whether the current task is one, and of an ABC that takes five times as long
     """Something that runs a coroutine as the current task, and that the coroutine may park by `await PARK`."""
 
     __slots__ = ()
 
+    @abstractmethod
     def resume(self) -> None:
         """Let the coroutine go on, soon; means nothing while it is not parked."""
-        raise NotImplementedError
 
 
 class _Park:

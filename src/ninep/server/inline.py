@@ -180,7 +180,7 @@ class Inline(Coroutine[Any, Any, None], Parkable):
         self._coro.close()
 
     def __await__(self) -> Generator[Any, Any, None]:
-        raise NotImplementedError
+        raise TypeError("an Inline is run by start() and by its task")
 
 
 async def _awaiting(work: Awaitable[Any]) -> Any:

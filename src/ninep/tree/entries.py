@@ -1,5 +1,6 @@
 """What tables are made of, and who may do what with it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from ninep import errors
 from ninep._session import OpenFile
 from ninep.errors import NinepError
+from ninep.tree.directory import DirFile
 
 if TYPE_CHECKING:
     from ninep.tree.place import Place
@@ -42,7 +44,7 @@ class Peer:
     role: Role
 
 
-class Entry(Generic[T]):
+class Entry(ABC, Generic[T]):
     """One line of a directory's table: a kind of file, or a directory.
 
     Attributes:
@@ -58,9 +60,9 @@ class Entry(Generic[T]):
     about: str
     mode: int
 
+    @abstractmethod
     def open(self, place: "Place", mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Prepare I/O; permissions have been checked. `iounit` is the largest payload of one Twrite."""
-        raise NotImplementedError
 
     def length(self, obj: T) -> int:
         """The length that stat reports, in bytes: 0 for everything that is computed or that streams."""
@@ -96,6 +98,10 @@ class Dir(Entry[T]):
     mode: int = 0o550
     filled: Callable[[T, Any], bool] | None = None
 
+    def open(self, place: "Place", mode: int, iounit: int) -> OpenFile:
+        """Nothing is listed yet."""
+        return DirFile(place)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Each(Entry[T], Generic[T, C]):
@@ -128,6 +134,10 @@ class Each(Entry[T], Generic[T, C]):
     rename: Callable[[T, Any, C, str], Awaitable[None]] | None = None
     create: Callable[[T, Any, str], Awaitable[C]] | None = None
     mode: int = 0o550
+
+    def open(self, place: "Place", mode: int, iounit: int) -> OpenFile:
+        """Nothing is listed yet."""
+        return DirFile(place)
 
 
 Permit = Callable[[Any, Entry[Any], tuple[Any, ...], int], None]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 from ninep import _wire, errors
 from ninep._session import OpenFile, Walked, awaitable, check_name
 from ninep.errors import NinepError
-from ninep.tree.directory import DirFile
 from ninep.tree.entries import (
     WANT_CREATE,
     WANT_READ,
@@ -154,14 +153,13 @@ class Place:
         want = _WANT.get(mode & ~_wire.ORCLOSE)
         if want is None:
             raise NinepError(errors.ILLEGAL_MODE)
-        is_dir = self.node.children is not None
-        if is_dir and want & WANT_WRITE:
+        if want & WANT_WRITE and self.node.children is not None:
             raise NinepError(errors.IS_DIRECTORY)
         attached = self.attached
         attached.tree.permit(attached.peer, self.node.entry, self.scope.objs, want)
         if mode & _wire.ORCLOSE:
             raise NinepError(errors.PERMISSION_DENIED)
-        return DirFile(self) if is_dir else self.node.entry.open(self, mode, iounit)
+        return self.node.entry.open(self, mode, iounit)
 
     def stat(self) -> bytes:
         """The directory entry, a whole record."""

@@ -1,6 +1,7 @@
 """What sessions and agents have in common: who they are, as it is stored, and that they end."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,7 +14,7 @@ _Row = TypeVar("_Row", SessionRow, AgentRow)
 _T = TypeVar("_T")
 
 
-class Entity(Generic[_Row]):
+class Entity(ABC, Generic[_Row]):
     """A session or an agent.
 
     Args:
@@ -49,9 +50,9 @@ class Entity(Generic[_Row]):
         """Its working directory, resolved; empty for a session that has none."""
         return self.row.cwd
 
+    @abstractmethod
     def permit(self, by: "Agent | None") -> None:
         """Raise `file does not exist` when it was killed, `permission denied` when `by` may not command it."""
-        raise NotImplementedError
 
     async def kill(self, *, by: "Agent | None") -> None:
         """Remove it. When this returns nothing of it is alive, and it is gone from the store.
@@ -62,8 +63,9 @@ class Entity(Generic[_Row]):
         self.gone = True
         await asyncio.shield(self.later(self._kill()))
 
+    @abstractmethod
     async def _kill(self) -> None:
-        raise NotImplementedError
+        """End what is its own, and remove it from the store."""
 
     def later(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Do something to its end, whoever waits for it."""

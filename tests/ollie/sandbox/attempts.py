@@ -27,9 +27,12 @@ NUMBERS = {
     "bpf": (321, 280),
     "clone": (56, 220),
     "clone3": (435, 435),
+    "file_setattr": (469, 469),
     "io_uring_setup": (425, 425),
     "kcmp": (312, 272),
     "mount": (165, 40),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
     "perf_event_open": (298, 241),
@@ -343,6 +346,20 @@ def enter_namespace_by_pidfd(here: Here) -> object:
 
 def shared_memory(_: Here) -> object:
     call("shmget", 0, 4096, 0o1600)
+
+
+def remove_queue(_: Here) -> object:
+    """A POSIX message queue of the user, whether there is one or not."""
+    call("mq_unlink", b"ollie-test-queue")
+
+
+def make_queue(_: Here) -> object:
+    call("mq_open", b"ollie-test-mine", os.O_CREAT | os.O_RDWR, 0o600, None)
+
+
+def attributes_outside(here: Here) -> object:
+    """Those that chattr(1) sets, by path."""
+    call("file_setattr", -100, here.secret.encode(), bytes(24), 24, 0)
 
 
 # --- network ---------------------------------------------------------------------------------------------------------

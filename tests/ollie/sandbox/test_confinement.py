@@ -90,6 +90,7 @@ FILES = {
     "write_cgroup": "EACCES",
     "execute_written": "EACCES",
     "execute_outside": "EACCES",
+    "attributes_outside": "ENOSYS",
 }
 PROCESSES = {
     "proc_root_of_server": "EACCES",
@@ -120,6 +121,8 @@ PROCESSES = {
     "enter_namespace_of_server": "EACCES",
     "enter_namespace_by_pidfd": "EPERM",
     "shared_memory": "EPERM",
+    "remove_queue": "EPERM",
+    "make_queue": "EPERM",
     "read_raw_disk": "EACCES",
 }
 NETWORK = dict.fromkeys(

@@ -122,6 +122,8 @@ ALWAYS = [
     ("mknodat", (-100, 0, 0o060644), errno.EPERM),
     ("mknod", (0, 0o140644), ALLOW),
     ("shmget", (), errno.EPERM),
+    ("mq_unlink", (), errno.EPERM),
+    ("file_setattr", (), errno.ENOSYS),
     ("pidfd_getfd", (), errno.EPERM),
     ("process_vm_readv", (), errno.EPERM),
     ("clock_settime", (), errno.EPERM),

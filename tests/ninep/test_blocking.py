@@ -77,8 +77,8 @@ class Served:
                 raise NinepError("bad words")
             self.taken.append(data)
 
-        def check(_obj: object, _peer: Peer, data: bytes) -> None:
-            if len(data) > 2**21:
+        def check(_obj: object, _peer: Peer, _data: bytes, size: int) -> None:
+            if size > 2**21:
                 raise NinepError("too long")
 
         async def hang(_obj: object, _peer: Peer) -> bytes:

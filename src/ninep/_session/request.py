@@ -19,6 +19,7 @@ class Limits:
         fids: in use at once.
         requests: outstanding at once; what frees something (Tflush, Tclunk, Tremove, Tversion) is not refused.
         written_bytes: in Twrites that have not been answered.
+        held_bytes: of messages that were written and are still to be taken, over all its fids.
         cleanup_s: how long something cancelled may take to end.
         attach_s: how long a connection may take until it has attached; after that it may be idle for ever.
         tcp_connections: of a server at once, by all its TCP listeners; at most half of the process's open files.
@@ -28,6 +29,7 @@ class Limits:
     fids: int = 4096
     requests: int = 1024
     written_bytes: int = 64 * 1024 * 1024
+    held_bytes: int = 64 * 1024 * 1024
     cleanup_s: float = 5.0
     attach_s: float = 60.0
     tcp_connections: int = 1024

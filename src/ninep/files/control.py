@@ -137,8 +137,9 @@ class ControlFile(OpenFile):
         """Run the command; one that is too long is forgotten, so that no part of it is run."""
         async with self._lock:
             if len(self._held) + len(data) > MESSAGE_LIMIT_BYTES:
-                self._held.clear()
+                self._forget_held()
                 raise NinepError(errors.MESSAGE_TOO_LONG)
+            self._place.attached.held.add(len(data))
             self._held += data
             if len(data) < self._iounit:
                 await self._run_held()
@@ -151,7 +152,14 @@ class ControlFile(OpenFile):
 
     def close(self, *, commit: bool) -> Awaitable[None] | None:
         """As `commit`, or forget it."""
-        return self.commit() if commit and self._held else None
+        if commit and self._held:
+            return self.commit()
+        self._forget_held()
+        return None
+
+    def _forget_held(self) -> None:
+        self._place.attached.held.drop(len(self._held))
+        self._held = bytearray()
 
     async def _own_text(self) -> bytes:
         self._place.check()
@@ -161,7 +169,8 @@ class ControlFile(OpenFile):
     async def _run_held(self) -> None:
         if not self._held:
             return
-        data, self._held = bytes(self._held), bytearray()
+        data = bytes(self._held)
+        self._forget_held()
         self._place.check()
         self._response, self._base = b"", None
         self._response = (await self._control.run(self._place.obj, self._place.peer, command_text(data))).encode()

@@ -12,7 +12,7 @@ from ninep.tree import Entry, Place
 T = TypeVar("T")
 
 Take = Callable[[T, Any, bytes], Awaitable[None]]
-Check = Callable[[T, Any, bytes], None]
+Check = Callable[[T, Any, bytes, int], None]
 
 MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024
 
@@ -22,16 +22,16 @@ class Inbox:
 
     Args:
         place: whose object and peer the callbacks get.
-        check: `(obj, peer, data so far)`: refuses a write that can be refused already.
-        limit_bytes: the longest message.
+        check: `(obj, peer, data, size)`: refuses a write that can be refused already, by what it adds and by the size
+            of the message with it. It is not given the rest, which may be long, and writes may be many.
     """
 
-    __slots__ = ("_begun", "_check", "_data", "_limit_bytes", "_place")
+    __slots__ = ("_begun", "_check", "_data", "_held", "_place")
 
-    def __init__(self, place: Place, check: Check[Any] | None, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
+    def __init__(self, place: Place, check: Check[Any] | None) -> None:
         self._place = place
         self._check = check
-        self._limit_bytes = limit_bytes
+        self._held = place.attached.held
         self._data = bytearray()
         self._begun = False
 
@@ -41,11 +41,13 @@ class Inbox:
 
     def add(self, data: bytes) -> int:
         """Take more of the message, or leave it as it was and refuse."""
-        if len(self._data) + len(data) > self._limit_bytes:
+        size = len(self._data) + len(data)
+        if size > MESSAGE_LIMIT_BYTES:
             raise NinepError(errors.MESSAGE_TOO_LONG)
         self._place.check()
         if self._check is not None:
-            self._check(self._place.obj, self._place.peer, bytes(self._data + data))
+            self._check(self._place.obj, self._place.peer, data, size)
+        self._held.add(len(data))
         self._data += data
         self._begun = True
         return len(data)
@@ -53,9 +55,14 @@ class Inbox:
     def pop(self) -> bytes:
         """The message; the next one begins."""
         data = bytes(self._data)
+        self.discard()
+        return data
+
+    def discard(self) -> None:
+        """The message is given up; the next one begins."""
+        self._held.drop(len(self._data))
         self._data.clear()
         self._begun = False
-        return data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +74,7 @@ class Sink(Entry[T]):
         mode: permission bits, 0o220 usually.
         about: one sentence.
         take: `(obj, peer, data)`: the whole message; it is empty when a write without data is all there was.
-        check: `(obj, peer, data so far)`: raises what can be refused at a write already.
+        check: as an `Inbox` has it.
     """
 
     kind = "sink"
@@ -105,9 +112,13 @@ class SinkFile(OpenFile):
         """Take it, if there is something."""
         if not self._inbox:
             return None
+        data = self._inbox.pop()
         self._place.check()
-        return self._take(self._place.obj, self._place.peer, self._inbox.pop())
+        return self._take(self._place.obj, self._place.peer, data)
 
     def close(self, *, commit: bool) -> Awaitable[None] | None:
         """As `commit`, or discard it."""
-        return self.commit() if commit else None
+        if commit:
+            return self.commit()
+        self._inbox.discard()
+        return None

@@ -35,7 +35,7 @@ class Queue(Entry[T]):
         about: one sentence.
         put: `(obj, peer, data)`: append an entry; at commit or clunk.
         head: `(obj, peer)`: the oldest entry that nobody else is reading, or None.
-        check: `(obj, peer, data so far)`: raises what can be refused at a write already.
+        check: as an `Inbox` has it.
     """
 
     kind = "queue"

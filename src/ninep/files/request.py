@@ -27,7 +27,7 @@ class Request(Entry[T]):
             reader goes away.
         bare: `(obj, peer, data)`: a commit or clunk without a read. Where it is omitted, a fid that cannot read the
             answer is told to open for reading and writing, and one that can has nothing done.
-        check: `(obj, peer, data so far)`: raises what can be refused at a write already.
+        check: as an `Inbox` has it.
     """
 
     kind = "request"
@@ -55,7 +55,7 @@ class RequestFile(OpenFile):
         self._readable = readable
         self._inbox = Inbox(place, request.check)
         self._answer: AsyncIterator[bytes] | None = None
-        self._rest = b""  # of a piece that was longer than a read
+        self._rest = memoryview(b"")  # of a piece that was longer than a read
         self._next: asyncio.Task[bytes] | None = None  # a wait that outlives its read, with the option yield
         self._yield_s = place.attached.options.yield_s
         self._gap = Gap(wanted=place.attached.options.kernel)
@@ -79,10 +79,10 @@ class RequestFile(OpenFile):
                 return self._piece(self._rest, count)
             if self._answer is None or self._gap.due():
                 return b""
-            return self._piece(await self._more(), count)
+            return self._piece(memoryview(await self._more()), count)
 
-    def _piece(self, data: bytes, count: int) -> bytes:
-        piece = self._gap.after(data[: min(count, WAITED_BYTES)], count, last=len(data) <= count)
+    def _piece(self, data: memoryview, count: int) -> bytes:
+        piece = self._gap.after(bytes(data[: min(count, WAITED_BYTES)]), count, last=len(data) <= count)
         self._rest = data[len(piece) :]
         return piece
 
@@ -111,7 +111,7 @@ class RequestFile(OpenFile):
 
     async def _give_up(self) -> None:
         waiting, self._next = self._next, None
-        answer, self._answer, self._rest = self._answer, None, b""
+        answer, self._answer, self._rest = self._answer, None, memoryview(b"")
         if waiting is not None:
             waiting.cancel()
             await asyncio.wait({waiting})
@@ -122,9 +122,10 @@ class RequestFile(OpenFile):
         """Run it without a reader."""
         if not self._inbox:
             return None
-        self._place.check()
         if self._request.bare is not None:
-            return self._request.bare(self._place.obj, self._place.peer, self._inbox.pop())
+            data = self._inbox.pop()
+            self._place.check()
+            return self._request.bare(self._place.obj, self._place.peer, data)
         if not self._readable:
             self._inbox.pop()
             raise NinepError(errors.ANSWER_NOT_READ)
@@ -134,7 +135,10 @@ class RequestFile(OpenFile):
         """Cancel what runs; commit what was written and not run."""
         if self._answer is not None:
             return self._give_up()
-        return self.commit() if commit else None
+        try:
+            return self.commit() if commit else None
+        finally:
+            self._inbox.discard()
 
 
 async def _piece_of(answer: AsyncIterator[bytes]) -> bytes:

@@ -112,7 +112,7 @@ class Watch(Entry[T]):
         watch: `(obj, peer)`: called at open; where this fid's sequence of changes starts.
         take: `(obj, peer, data)`: what one fid writes; at commit, clunk, or after `pause_s`. Without it
             writes are refused.
-        check: `(obj, peer, data so far)`: raises what can be refused at a write already.
+        check: as an `Inbox` has it.
         pause_s: take what was written also when the writer pauses for so many seconds; None does not.
     """
 
@@ -219,6 +219,7 @@ class WatchFile(SinkFile):
             self._watcher.close()
             self._watcher = None
         if not commit and self._taking is not None and not self._taking.done():
+            self._inbox.discard()
             return self._stop_taking(self._taking)
         return super().close(commit=commit)
 

@@ -60,6 +60,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_conn",
         "_deadline",
+        "_held",
         "_listener",
         "_loop",
         "_reading",
@@ -78,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._deadline: asyncio.TimerHandle  # until it has attached
         self._writable = True
         self._reading = True
+        self._held = trees.Held(server.limits.held_bytes)
         self.session = Session(self, server.limits, DIALECT, server.trace)
 
     # asyncio.BufferedProtocol
@@ -144,8 +146,10 @@ class Connection(asyncio.BufferedProtocol):
         """The server decides."""
         place = await self._server.attach(self._conn, uname, aname, auth)
         self._deadline.cancel()
-        if isinstance(place, trees.Place) and place.attached.options.kernel:
-            self.session.wording = for_linux
+        if isinstance(place, trees.Place):
+            place.attached.held = self._held
+            if place.attached.options.kernel:
+                self.session.wording = for_linux
         return place
 
     def failed(self, place: Place, error: NinepError) -> None:

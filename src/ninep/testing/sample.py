@@ -273,7 +273,7 @@ async def _command(thing: Thing, _peer: Any, text: str) -> str:
     raise NinepError(f"unknown command: {verb}")
 
 
-def _check(_thing: Thing, _peer: Any, data: bytes) -> None:
+def _check(_thing: Thing, _peer: Any, data: bytes, _size: int) -> None:
     if b"\0" in data:
         raise NinepError("message contains NUL")
 

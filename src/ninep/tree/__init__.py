@@ -23,6 +23,7 @@ from ninep.tree.entries import (
     Role,
     permit_by_mode,
 )
+from ninep.tree.held import Held
 from ninep.tree.options import Options
 from ninep.tree.place import Place
 from ninep.tree.tree import Tree
@@ -37,6 +38,7 @@ __all__ = [
     "Dir",
     "Each",
     "Entry",
+    "Held",
     "OpenFile",
     "Options",
     "Peer",

@@ -16,6 +16,7 @@ from ninep.tree.entries import (
     Each,
     Peer,
 )
+from ninep.tree.held import Held
 from ninep.tree.node import Node, Scope
 
 if TYPE_CHECKING:
@@ -26,12 +27,17 @@ Failed = Callable[["Place", NinepError], None]
 
 
 class Attached:
-    """What all places of one attach share."""
+    """What all places of one attach share.
 
-    __slots__ = ("failed", "options", "peer", "tree")
+    Attributes:
+        held: what all files of the connection hold.
+    """
+
+    __slots__ = ("failed", "held", "options", "peer", "tree")
 
     def __init__(self, tree: "Tree", peer: Peer, options: "Options", failed: Failed) -> None:
         self.tree, self.peer, self.options, self.failed = tree, peer, options, failed
+        self.held = Held()
 
 
 class Place:

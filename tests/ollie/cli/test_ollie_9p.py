@@ -98,7 +98,7 @@ class Served:
                 raise
             return b""
 
-        def arrived(_obj: object, _peer: Peer, _data: bytes) -> None:
+        def arrived(_obj: object, _peer: Peer, _data: bytes, _size: int) -> None:
             self.reached.set()
 
         return (

@@ -98,10 +98,10 @@ class Agent(Entity[AgentRow]):
 
     # Prompting it.
 
-    def check_prompt(self, data: bytes, *, by: "Agent | None") -> None:
-        """Raise what can be refused of a prompt, or of its beginning, before it is complete."""
+    def check_prompt(self, size_bytes: int, *, by: "Agent | None") -> None:
+        """Raise what can be refused of a prompt before it is complete, of which there are so many bytes."""
         self.permit(by)
-        prompts.check_length(data, self._services.config.max_prompt_bytes)
+        prompts.check_length(size_bytes, self._services.config.max_prompt_bytes)
 
     async def prompt(self, data: bytes, *, by: "Agent | None", pressing: bool = False) -> None:
         """Queue a turn. When this returns the prompt is durable, and the state is `running` or the queue longer.

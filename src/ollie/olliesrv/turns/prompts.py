@@ -3,9 +3,9 @@
 from ollie.olliesrv.errors import RefusedError
 
 
-def check_length(data: bytes, limit_bytes: int) -> None:
+def check_length(size_bytes: int, limit_bytes: int) -> None:
     """Raise `prompt is longer than N bytes (max_prompt_bytes)`."""
-    if len(data) > limit_bytes:
+    if size_bytes > limit_bytes:
         raise RefusedError(f"prompt is longer than {limit_bytes} bytes (max_prompt_bytes)")
 
 
@@ -21,7 +21,7 @@ def read(data: bytes, limit_bytes: int) -> str:
     Raises:
         RefusedError: `prompt is longer than N bytes (max_prompt_bytes)`, `prompt is not UTF-8`, `prompt is empty`.
     """
-    check_length(data, limit_bytes)
+    check_length(len(data), limit_bytes)
     try:
         text = data.decode().rstrip("\n")
     except UnicodeDecodeError:

@@ -86,7 +86,7 @@ async def test_a_prompt_that_is_too_long_is_refused_while_it_is_written(serve: C
     session = await ollie.sessions.create(name="s", by=None)
     agent = await subagents.start(session, {}, by=None)
     with pytest.raises(NinepError, match=r"^prompt is longer than 10 bytes \(max_prompt_bytes\)$"):
-        agent.check_prompt(b"x" * 11, by=None)
+        agent.check_prompt(11, by=None)
 
 
 async def test_a_stop_ends_the_turn_and_keeps_what_was_said(agent: Agent) -> None:

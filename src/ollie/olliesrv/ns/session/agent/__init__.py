@@ -17,7 +17,7 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         0o220,
         "Queue a turn: what is written is the prompt.",
         take=lambda agent, peer, data: agent.prompt(data, by=peer.agent),
-        check=lambda agent, peer, data: agent.check_prompt(data, by=peer.agent),
+        check=lambda agent, peer, _data, size: agent.check_prompt(size, by=peer.agent),
     ),
     Queue(
         "fifo",
@@ -25,7 +25,7 @@ AGENT: Final[Sequence[Entry[Agent]]] = (
         "The prompts that wait: a read takes the next one out, a write adds one.",
         put=lambda agent, peer, data: agent.prompt(data, by=peer.agent),
         head=lambda agent, peer: agent.next_prompt(by=peer.agent),
-        check=lambda agent, peer, data: agent.check_prompt(data, by=peer.agent),
+        check=lambda agent, peer, _data, size: agent.check_prompt(size, by=peer.agent),
     ),
     Level(
         "wait",

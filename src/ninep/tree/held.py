@@ -1,0 +1,33 @@
+"""What a client may have written that nobody has taken yet."""
+
+from ninep import errors
+from ninep.errors import NinepError
+
+HELD_BYTES = 64 * 1024 * 1024
+
+
+class Held:
+    """The bytes of all messages that a connection's files hold, whatever the fid.
+
+    Args:
+        limit_bytes: how many there may be.
+
+    Attributes:
+        bytes: how many there are.
+    """
+
+    __slots__ = ("_limit_bytes", "bytes")
+
+    def __init__(self, limit_bytes: int = HELD_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        """So many more; NinepError, and nothing is added, where that is too much."""
+        if self.bytes + count > self._limit_bytes:
+            raise NinepError(errors.TOO_MANY_BYTES)
+        self.bytes += count
+
+    def drop(self, count: int) -> None:
+        """They were taken, or discarded."""
+        self.bytes -= count

@@ -1,0 +1,125 @@
+"""What a client writes and nobody has taken yet: it is bounded over all its fids, and costs nothing to go on with."""
+
+import tracemalloc
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ninep import _wire
+from ninep.files import Peer, Request, Role, Sink, Tree
+from ninep.messages import (
+    Rclunk,
+    Rerror,
+    Ropen,
+    Rread,
+    Rversion,
+    Rwalk,
+    Rwrite,
+    Tattach,
+    Tclunk,
+    Topen,
+    Tread,
+    Tremove,
+    Tversion,
+    Twalk,
+    Twrite,
+)
+from ninep.server import AfidConversation, Conn, Limits, Server
+from ninep.testing import Line, Sample, line_to, sample_server
+
+_MSIZE = 256
+_PIECE = b"echo " + b"x" * (_MSIZE - _wire.IO_HEADER_BYTES - 5)  # a command that goes on in the next write
+_TOO_MUCH = Rerror(1, "too many bytes outstanding")
+
+
+async def _opened(line: Line, fid: int, *names: str, mode: int = _wire.ORDWR) -> None:
+    assert isinstance(await line.rpc(Twalk(1, 0, fid, names)), Rwalk)
+    assert isinstance(await line.rpc(Topen(1, fid, mode)), Ropen)
+
+
+@pytest.fixture
+async def narrow(sample: Sample) -> AsyncIterator[Server]:
+    """Its connections may hold two pieces."""
+    server = sample_server(sample, limits=Limits(held_bytes=2 * len(_PIECE)))
+    yield server
+    await server.close()
+
+
+@pytest.mark.parametrize("end", [Tclunk, Tremove, Tversion])
+@pytest.mark.parametrize("name", ["inbox", "ask", "queue", "ctl"])
+async def test_all_fids_of_a_connection_hold_so_much_and_no_more(name: str, end: type, narrow: Server) -> None:
+    """What is over that is refused, and there is room again when a message is taken or discarded."""
+    async with line_to(narrow) as line, line_to(narrow) as other:
+        await other.begin()
+        await line.begin(msize=_MSIZE)
+        for _ in range(2):
+            mode = _wire.OWRITE if name == "inbox" else _wire.ORDWR
+            for fid in (1, 2, 3):
+                await _opened(line, fid, "thing", "a", name, mode=mode)
+            for fid in (1, 2):
+                assert await line.rpc(Twrite(1, fid, 0, _PIECE)) == Rwrite(1, len(_PIECE))
+            assert await line.rpc(Twrite(1, 3, 0, b"more")) == _TOO_MUCH
+            if end is Tversion:
+                version = Tversion(_wire.NOTAG, _MSIZE, "9P2000")
+                assert isinstance(await line.rpc(version), Rversion)
+                await line.rpc(Tattach(1, 0, _wire.NOFID, "glenda", ""))
+                continue
+            for fid in (1, 2, 3):
+                await line.rpc(end(1, fid))
+        await _opened(other, 1, "thing", "a", name, mode=mode)
+        assert await other.rpc(Twrite(1, 1, 0, _PIECE)) == Rwrite(1, len(_PIECE))
+
+
+async def test_a_request_that_runs_holds_nothing(narrow: Server) -> None:
+    """Its answer is made of it by then."""
+    async with line_to(narrow) as line:
+        await line.begin(msize=_MSIZE)
+        for fid in (1, 2, 3):
+            await _opened(line, fid, "thing", "a", "ask")
+            assert await line.rpc(Twrite(1, fid, 0, _PIECE)) == Rwrite(1, len(_PIECE))
+            assert isinstance(await line.rpc(Tread(1, fid, 0, 100)), Rread)
+
+
+async def test_what_is_added_to_a_long_message_is_looked_at_alone() -> None:
+    """A check that was given all of it for each byte would hold up everybody."""
+    seen: list[tuple[bytes, int]] = []
+
+    async def take(_obj: object, _peer: Peer, _data: bytes) -> None:
+        """It is gone."""
+
+    sink = Sink("inbox", 0o220, "", take=take, check=lambda _obj, _peer, data, size: seen.append((data, size)))
+    server = Server(Tree((sink,), None), _attach)
+    async with line_to(server) as line:
+        await line.begin()
+        await _opened(line, 1, "inbox", mode=_wire.OWRITE)
+        for piece in (b"a", b"bc"):
+            assert isinstance(await line.rpc(Twrite(1, 1, 0, piece)), Rwrite)
+        assert seen == [(b"a", 1), (b"bc", 3)]
+        assert await line.rpc(Tclunk(1, 1)) == Rclunk(1)
+    await server.close()
+
+
+async def test_a_long_piece_is_not_copied_for_each_read_of_it() -> None:
+    """A client that reads it byte by byte would hold up everybody."""
+    size = 8 * 1024 * 1024
+
+    async def run(_obj: object, _peer: Peer, _data: bytes) -> AsyncIterator[bytes]:
+        yield bytes(size)
+
+    server = Server(Tree((Request("ask", 0o660, "", run=run),), None), _attach)
+    async with line_to(server) as line:
+        await line.begin()
+        await _opened(line, 1, "ask")
+        assert isinstance(await line.rpc(Twrite(1, 1, 0, b"?")), Rwrite)
+        assert await line.rpc(Tread(1, 1, 0, 1)) == Rread(1, b"\0")
+        tracemalloc.start()
+        try:
+            assert await line.rpc(Tread(1, 1, 1, 1)) == Rread(1, b"\0")
+            assert tracemalloc.get_traced_memory()[1] < size // 2
+        finally:
+            tracemalloc.stop()
+    await server.close()
+
+
+async def _attach(_conn: Conn, uname: str, aname: str, _auth: AfidConversation | None) -> Peer:
+    return Peer(uname, aname, Role.USER)

@@ -31,7 +31,7 @@ class House:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="ollie-"))
         self.home = self.path / "home"
-        self.work = self.path / "work"
+        self.work = self.path / "project"
         for directory in (self.home, self.work, self.path / "tmp"):
             directory.mkdir()
         self.environ = {

@@ -57,10 +57,10 @@ def test_ask_works_in_the_current_directory(house: House) -> None:
     project.mkdir()
     ask = f"cd '{project}'; o ask look around"
     assert house.sh(ask) == house.sh(ask) == f"I look.\n\nIt is {project}\n"
-    assert house.sh("mkdir -p other/work; cd other/work; o ask look around").endswith("/other/work\n")
+    assert house.sh("mkdir -p other/project; cd other/project; o ask look around").endswith("/other/project\n")
     names = [line.split("\t")[1] for line in house.read("session/idx").splitlines()]
-    assert names == ["work", "My-project-", "work-2"]
-    assert house.read("session/work/agent/idx") == ""
+    assert names == ["project", "My-project-", "project-2"]
+    assert house.read("session/project/agent/idx") == ""
 
 
 def test_standard_input_is_added(house: House) -> None:
@@ -106,7 +106,7 @@ def test_an_interrupt_stops_the_turn(house: House) -> None:
     assert asking.communicate() == ("", "")
     assert asking.returncode == 130
     assert house.sh("grep -lsx sleep /proc/[0-9]*/comm || true") == ""
-    assert house.read("session/work/agent/idx") == ""
+    assert house.read("session/project/agent/idx") == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
@@ -119,7 +119,7 @@ def test_a_killed_command_leaves_nothing(house: House, number: signal.Signals) -
     assert asking.wait() != 0
     asking.communicate()
     house.sh("while grep -qsx sleep /proc/[0-9]*/comm; do :; done")
-    house.sh('until [ -z "$(ollie-9p read session/work/agent/idx)" ]; do :; done')
+    house.sh('until [ -z "$(ollie-9p read session/project/agent/idx)" ]; do :; done')
 
 
 def test_a_reply_that_was_cut(house: House) -> None:

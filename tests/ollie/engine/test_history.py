@@ -171,9 +171,9 @@ def test_own_tools_say_what_is_wrong() -> None:
 
 def test_system_prompts() -> None:
     """The prompt has its parts in order, the same text each time."""
-    text = assemble("Be brief.", "/work", [("AGENTS.md", "Use tabs.\n")])
+    text = assemble("Be brief.", "/project", [("AGENTS.md", "Use tabs.\n")])
     assert text == (
-        'Be brief.\n\nWorking directory: /work\n\n<instructions path="AGENTS.md">\nUse tabs.\n</instructions>'
+        'Be brief.\n\nWorking directory: /project\n\n<instructions path="AGENTS.md">\nUse tabs.\n</instructions>'
     )
     assert assemble("", "") == DEFAULT
     assert is_reminder(reminder("steps"))

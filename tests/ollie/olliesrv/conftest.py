@@ -46,7 +46,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(name, str(path / below))
     for name in ("OLLIE_MODEL", "OLLIE_TOOLS_PATH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OLLIE_RECORD"):
         monkeypatch.delenv(name, raising=False)
-    for below in ("home", "tmp", "work"):
+    for below in ("home", "tmp", "project"):
         (path / below).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield path
@@ -106,4 +106,4 @@ async def ollie(serve: Callable[..., Any]) -> Ollie:
 async def agent(ollie: Ollie, place: Path) -> Agent:
     """An agent of that server."""
     session = await ollie.sessions.create(name="myproj", by=None)
-    return await subagents.start(session, {"name": "coding", "cwd": str(place / "work")}, by=None)
+    return await subagents.start(session, {"name": "coding", "cwd": str(place / "project")}, by=None)

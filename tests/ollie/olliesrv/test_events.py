@@ -144,7 +144,7 @@ async def test_sessions_and_agents_are_told(ollie: Ollie, place: Path) -> None:
     """Made, renamed, removed; with ids and paths."""
     watch = ollie.services.events.watch("glenda")
     session = await ollie.sessions.create(name="s", by=None)
-    agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work")}, by=None)
+    agent = await subagents.start(session, {"name": "a", "cwd": str(place / "project")}, by=None)
     await agent.rename("b", by=None)
     await session.rename("t", by=None)
     await session.kill(by=None)

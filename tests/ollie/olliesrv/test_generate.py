@@ -74,7 +74,7 @@ async def test_a_request_that_fails_before_it_speaks_is_repeated(serve: Callable
 
 async def test_an_agent_with_a_budget_may_not_spend_beside_it(ollie: Ollie, place: Path) -> None:
     """What it asked here would not count."""
-    session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
+    session = await ollie.sessions.create(name="s", cwd=str(place / "project"), by=None)
     agent = await subagents.start(session, {}, by=None)
     assert [piece async for piece in ollie.generate(b"x", by=agent)]
     await write(agent, "cfg", "max_cost_usd=1")

@@ -217,7 +217,7 @@ async def test_nothing_is_in_memory_of_agents_at_rest(serve: Make, place: Path) 
     seen = []
     for name in ("one", "two"):
         session = await ollie.sessions.create(name=name, by=None)
-        agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work"), "prompt": "hello"}, by=None)
+        agent = await subagents.start(session, {"name": "a", "cwd": str(place / "project"), "prompt": "hello"}, by=None)
         await agent.wait_state()
         seen += [weakref.ref(session), weakref.ref(agent), weakref.ref(agent.runner), weakref.ref(agent.chat)]
         del session, agent

@@ -11,9 +11,9 @@ from ollie.protocol.policy import Filesystem, Policy
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A real directory with `work`, which tools write, `safe`, which they do not, and `secret`."""
+    """A real directory with `project`, which tools write, `safe`, which they do not, and `secret`."""
     real = tmp_path.resolve()
-    for name in ("work/deep", "safe/deep", "secret"):
+    for name in ("project/deep", "safe/deep", "secret"):
         (real / name).mkdir(parents=True)
     return real
 
@@ -30,26 +30,26 @@ def test_without_links(path: str) -> None:
         ("safe/link", "{}/secret", "safe/link/file", "secret/file"),
         ("safe/link", "../secret", "safe/link", "secret"),
         ("safe/link", "deep", "safe/link/x/y", "safe/deep/x/y"),
-        ("safe/link", "{}/work/deep", "safe/link/x", "work/deep/x"),
+        ("safe/link", "{}/project/deep", "safe/link/x", "project/deep/x"),
         ("safe/link", "none", "safe/link", "safe/none"),
         ("safe/link", "link", "safe/link", None),  # in circles
-        ("work/link", "{}/secret", "work/link/file", None),
-        ("work/deep/link", "/etc", "work/deep/link", None),
+        ("project/link", "{}/secret", "project/link/file", None),
+        ("project/deep/link", "/etc", "project/deep/link", None),
     ],
 )
 def test_links(place: Path, link: str, target: str, path: str, leads: str | None) -> None:
     """They are followed where tools do not write, whatever they lead to."""
     (place / link).symlink_to(target.format(place))
     expected = None if leads is None else f"{place}/{leads}"
-    assert resolved(f"{place}/{path}", [f"{place}/work"]) == expected
+    assert resolved(f"{place}/{path}", [f"{place}/project"]) == expected
 
 
 def test_chain_through_what_tools_write(place: Path) -> None:
     """One of ours that leads to one of a tool's leads nowhere."""
-    (place / "safe/link").symlink_to(place / "work/link")
-    (place / "work/link").symlink_to(place / "secret")
+    (place / "safe/link").symlink_to(place / "project/link")
+    (place / "project/link").symlink_to(place / "secret")
     assert resolved(f"{place}/safe/link", ()) == f"{place}/secret"
-    assert resolved(f"{place}/safe/link", [f"{place}/work"]) is None
+    assert resolved(f"{place}/safe/link", [f"{place}/project"]) is None
     assert resolved(f"{place}/safe/link", ["/"]) is None
 
 
@@ -66,16 +66,16 @@ def test_link_above_what_had_none(place: Path) -> None:
 def test_expanded_policies_name_what_is_written_without_links(place: Path) -> None:
     """But for CWD and TMPDIR, which a tool may have made links since, and for what a tool could have made one."""
     (place / "ours").symlink_to("safe")
-    (place / "work/theirs").symlink_to("../secret")
+    (place / "project/theirs").symlink_to("../secret")
     files = Filesystem(
         ro=(f"{place}/ours",),
-        rw=("{CWD}", f"{place}/work", f"{place}/work/theirs", f"{place}/ours/new"),
+        rw=("{CWD}", f"{place}/project", f"{place}/project/theirs", f"{place}/ours/new"),
         rwx=("{TMPDIR}/x", f"{place}/ours"),
     )
     values = {"CWD": f"{place}/ours", "TMPDIR": f"{place}/ours"}
     assert expand(Policy(filesystem=files), values).filesystem == Filesystem(
         ro=(f"{place}/ours",),
-        rw=(f"{place}/ours", f"{place}/work", f"{place}/work/theirs", f"{place}/safe/new"),
+        rw=(f"{place}/ours", f"{place}/project", f"{place}/project/theirs", f"{place}/safe/new"),
         rwx=(f"{place}/ours/x", f"{place}/safe"),
     )
 

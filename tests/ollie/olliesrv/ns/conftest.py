@@ -40,7 +40,7 @@ async def world(serve: Callable[..., Any], place: Path) -> AsyncIterator[World]:
         clients.append(await Client.connect(address, uname=uname))
         return clients[-1]
 
-    yield World(ollie, server, place / "work", client)
+    yield World(ollie, server, place / "project", client)
     for each in clients:
         await each.close()
     await server.close()

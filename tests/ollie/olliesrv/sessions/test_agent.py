@@ -173,7 +173,7 @@ async def test_settings_are_shown_as_they_can_be_written(agent: Agent, place: Pa
     await write(agent, "cfg", "system=\"be 'brief', and kind\" max_steps=3 seed=7\ntemperature=0.5")
     text = await content(agent, "cfg")
     lines = text.splitlines()
-    assert f"cwd={place}/work" in lines
+    assert f"cwd={place}/project" in lines
     assert {"max_steps=3", "seed=7", "temperature=0.5", "top_p=", "backend=replay", "model=replay"} <= set(lines)
     await write(agent, "cfg", text)
     assert await content(agent, "cfg") == text
@@ -220,8 +220,8 @@ async def test_an_empty_value_takes_a_setting_back(agent: Agent) -> None:
 async def test_a_directory_of_ollie_is_no_working_directory(agent: Agent, place: Path) -> None:
     """Neither what holds one nor what lies in one, however it is written."""
     (place / "cfg/tools").mkdir(parents=True)
-    (place / "work/link").symlink_to(place / "cfg")
-    for path in (place, place / "cfg", place / "cfg/tools", place / "work/link", place / "work/../data"):
+    (place / "project/link").symlink_to(place / "cfg")
+    for path in (place, place / "cfg", place / "cfg/tools", place / "project/link", place / "project/../data"):
         with pytest.raises(NinepError, match="ollie's own directory"):
             await agent.change({"cwd": str(path)}, by=None)
 
@@ -248,11 +248,11 @@ async def test_an_unknown_command_lists_those_there_are(agent: Agent) -> None:
 
 async def test_model_name_and_cwd_are_shown_and_changed(agent: Agent, place: Path) -> None:
     """A command without its argument shows what counts."""
-    (place / "work/sub").mkdir()
+    (place / "project/sub").mkdir()
     assert await command(agent, "model") == "replay\n"
     assert await command(agent, "model other") == "other\n"
     assert await command(agent, "name second") == "second\n"
-    assert await command(agent, f"cwd {place}/work/sub") == f"{place}/work/sub\n"
+    assert await command(agent, f"cwd {place}/project/sub") == f"{place}/project/sub\n"
     assert agent.session.find_agent("second") is agent
     assert agent.session.find_agent("coding") is None
 
@@ -349,10 +349,10 @@ async def test_the_log_is_the_end_of_the_raw_chat_cut_at_a_block(serve: Callable
 
 async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place: Path) -> None:
     """Its own and narrower ones; not wider ones, and none of another session."""
-    (place / "work/sub").mkdir()
+    (place / "project/sub").mkdir()
     (place / "other").mkdir()
     session = agent.session
-    narrow = await subagents.start(session, {"cwd": str(place / "work/sub")}, by=None)
+    narrow = await subagents.start(session, {"cwd": str(place / "project/sub")}, by=None)
     beside = await subagents.start(session, {"cwd": str(place / "other")}, by=None)
     assert agent.may(agent)
     assert agent.may(narrow)
@@ -378,7 +378,7 @@ async def test_an_agent_commands_those_within_its_bound_only(agent: Agent, place
 async def test_an_agent_of_another_session_is_out_of_reach(agent: Agent, ollie: Ollie, place: Path) -> None:
     """However narrow it is."""
     other = await ollie.sessions.create(name="other", by=None)
-    stranger = await subagents.start(other, {"cwd": str(place / "work")}, by=None)
+    stranger = await subagents.start(other, {"cwd": str(place / "project")}, by=None)
     assert not agent.may(stranger)
     for call in (
         stranger.prompt(b"x", by=agent),
@@ -391,14 +391,14 @@ async def test_an_agent_of_another_session_is_out_of_reach(agent: Agent, ollie: 
 
 async def test_an_agent_moves_within_its_bound_only(agent: Agent, place: Path) -> None:
     """And learns nothing of what is outside."""
-    (place / "work/sub").mkdir()
-    (place / "work/out").symlink_to("/")
-    assert await command(agent, f"cwd {place}/work/sub", by=agent) == f"{place}/work/sub\n"
-    assert await command(agent, f"cwd {place}/work", by=agent) == f"{place}/work\n"
-    for path in ("/", str(place), "/nope", f"{place}/work/out/etc", "relative"):
+    (place / "project/sub").mkdir()
+    (place / "project/out").symlink_to("/")
+    assert await command(agent, f"cwd {place}/project/sub", by=agent) == f"{place}/project/sub\n"
+    assert await command(agent, f"cwd {place}/project", by=agent) == f"{place}/project\n"
+    for path in ("/", str(place), "/nope", f"{place}/project/out/etc", "relative"):
         with pytest.raises(NinepError, match=r"^permission denied$"):
             await command(agent, f"cwd {path}", by=agent)
-    assert agent.cwd == f"{place}/work"
+    assert agent.cwd == f"{place}/project"
 
 
 async def test_what_an_agent_makes_has_at_most_its_own_bound(agent: Agent, place: Path) -> None:

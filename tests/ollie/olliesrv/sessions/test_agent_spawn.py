@@ -52,7 +52,7 @@ def begin(serve: Make, place: Path) -> Callable[..., Any]:
     async def make(*spawned: dict[str, Any], cfg: dict[str, str] | None = None, **config: Any) -> Agent:
         ollie = await serve(script(*spawned), tools=("agent_spawn", "plan"), **config)
         session = await ollie.sessions.create(name="myproj", by=None)
-        agent = await subagents.start(session, {"name": "coding", "cwd": str(place / "work")}, by=None)
+        agent = await subagents.start(session, {"name": "coding", "cwd": str(place / "project")}, by=None)
         if cfg:
             await agent.change(cfg, by=None)
         return agent
@@ -159,7 +159,7 @@ WRONG = [
 @pytest.mark.parametrize(("arguments", "error"), WRONG)
 async def test_what_cannot_be_is_refused(begin: Make, place: Path, arguments: dict[str, Any], error: str) -> None:
     """With a reason, and nothing is made."""
-    (place / "work/out").symlink_to("/")
+    (place / "project/out").symlink_to("/")
     ((said, is_error),) = await spawned(await begin(arguments))
     assert said.startswith("no sub-agent was made: ")
     assert error in said
@@ -189,7 +189,7 @@ async def test_any_prompt_arrives(begin: Make, prompt: str) -> None:
 
 async def test_it_is_as_its_maker_is(begin: Make, place: Path) -> None:
     """Profile, backend, model, sandbox, budget and directory, as far as nothing else is asked for."""
-    (place / "work/below").mkdir()
+    (place / "project/below").mkdir()
     agent = await begin(
         {"prompt": "hang"},
         {"prompt": "hang", "cwd": "below"},

@@ -20,7 +20,7 @@ async def make(serve: Callable[..., Any], place: Path, **fields: str) -> Agent:
     """An agent with the tools `plan` and `ask_user`."""
     ollie = await serve(tools=("plan", "ask_user"), profiles=(BRIEF, EVERY))
     session = await ollie.sessions.create(name="s", by=None)
-    return await subagents.start(session, {"name": "a", "cwd": str(place / "work"), **fields}, by=None)
+    return await subagents.start(session, {"name": "a", "cwd": str(place / "project"), **fields}, by=None)
 
 
 async def names(agent: Agent) -> list[str]:
@@ -88,7 +88,7 @@ async def test_an_agent_loads_within_its_ceiling(serve: Callable[..., Any], plac
 async def test_an_agent_gives_another_no_more_than_both_may_have(serve: Callable[..., Any], place: Path) -> None:
     """Its maker has more, and yet cannot widen it; nor command one that has more than itself."""
     agent = await make(serve, place)
-    narrow = await subagents.start(agent.session, {"agent": "brief", "cwd": str(place / "work")}, by=None)
+    narrow = await subagents.start(agent.session, {"agent": "brief", "cwd": str(place / "project")}, by=None)
     with pytest.raises(NinepError, match=r"^permission denied$"):
         await command(narrow, "tool_load ask_user", by=agent)
     with pytest.raises(NinepError, match=r"^permission denied$"):
@@ -115,7 +115,7 @@ async def test_the_profile_is_shown_and_changed(serve: Callable[..., Any], place
     await command(agent, "tool_load agent_spawn")
     assert await command(agent, "agent") == "default\n"
     assert await command(agent, "agent brief") == "brief\n"
-    assert await command(agent, "systemprompt") == f"Be brief.\n\nWorking directory: {place}/work\n"
+    assert await command(agent, "systemprompt") == f"Be brief.\n\nWorking directory: {place}/project\n"
     assert await names(agent) == ["plan"]
     assert values(agent, "stats")["profile"] == "brief"
     await command(agent, "agent default")
@@ -144,7 +144,7 @@ async def test_the_system_prompt_is_what_the_model_gets(serve: Callable[..., Any
     assert await command(agent, "systemprompt") == f"{turns.state.setup.system}\n"
     assert "You are Ollie" in turns.state.setup.system
     await agent.change({"system": "Be kind."}, by=None)
-    assert await command(agent, "systemprompt") == f"Be kind.\n\nWorking directory: {place}/work\n"
+    assert await command(agent, "systemprompt") == f"Be kind.\n\nWorking directory: {place}/project\n"
     assert turns.state.setup.system.startswith("Be kind.")
 
 

@@ -35,7 +35,7 @@ async def agent(serve: Callable[..., Any], place: Path) -> Agent:
     """An agent that may have sub-agents, and whose server runs what waited."""
     ollie = await serve(SCRIPT, tools=("agent_spawn",))
     session = await ollie.sessions.create(name="s", by=None)
-    made: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work")}, by=None)
+    made: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "project")}, by=None)
     return made
 
 
@@ -117,8 +117,8 @@ async def test_what_cannot_be_injected_is_refused(agent: Agent) -> None:
 
 async def test_an_agent_injects_within_its_ceiling(agent: Agent, place: Path) -> None:
     """Into itself and narrower ones."""
-    (place / "work/sub").mkdir()
-    narrow = await subagents.start(agent.session, {"cwd": str(place / "work/sub")}, by=None)
+    (place / "project/sub").mkdir()
+    narrow = await subagents.start(agent.session, {"cwd": str(place / "project/sub")}, by=None)
     await command(narrow, "inject hello", by=agent)
     with pytest.raises(NinepError, match=r"^permission denied$"):
         await command(agent, "inject hello", by=narrow)

@@ -17,7 +17,7 @@ from ollie.olliesrv.turns.states import State
 
 @pytest.fixture
 async def session(ollie: Ollie, place: Path) -> Session:
-    return await ollie.sessions.create(name="myproj", cwd=str(place / "work"), by=None)
+    return await ollie.sessions.create(name="myproj", cwd=str(place / "project"), by=None)
 
 
 async def test_a_session_is_found_by_name_and_by_id(ollie: Ollie, session: Session) -> None:
@@ -155,7 +155,7 @@ async def test_an_agent_that_cannot_be_is_refused(session: Session, fields: dict
 
 async def test_an_agent_works_where_its_session_does_unless_told(ollie: Ollie, session: Session, place: Path) -> None:
     """In a session without a directory, in a private one that goes with the session."""
-    assert (await subagents.start(session, {}, by=None)).cwd == str(place / "work")
+    assert (await subagents.start(session, {}, by=None)).cwd == str(place / "project")
     other = await ollie.sessions.create(name="other", by=None)
     one, two = [await subagents.start(other, {}, by=None) for _ in range(2)]
     scratch = Path(one.cwd)
@@ -168,7 +168,7 @@ async def test_an_agent_works_where_its_session_does_unless_told(ollie: Ollie, s
 async def test_indexes_have_a_line_for_each(ollie: Ollie, session: Session, place: Path) -> None:
     """Fields are separated by tabs."""
     agent = await subagents.start(session, {"name": "a", "model": "m"}, by=None)
-    work = place / "work"
+    work = place / "project"
     assert await content(ollie, "session/idx") == f"{session.id}\tmyproj\t1\tfalse\t\t{work}\n"
     assert await content(session, "agent/idx") == f"{agent.id}\ta\tidle\tdefault\treplay\tm\t{work}\n"
     aliases = f"{session.id}\tsession/myproj\n{agent.id}\tsession/myproj/agent/a\n"
@@ -213,7 +213,7 @@ async def test_kill_asks_the_server_to_end(ollie: Ollie) -> None:
 async def test_the_end_of_the_server_ends_turns_in_order(serve: Callable[..., Any], place: Path) -> None:
     """What was said is kept, and what is queued is not begun."""
     ollie: Ollie = await serve(close_s=1)
-    session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
+    session = await ollie.sessions.create(name="s", cwd=str(place / "project"), by=None)
     agent = await subagents.start(session, {"prompt": "slow"}, by=None)
     await agent.prompt(b"later", by=None)
     await ollie.close()

@@ -36,7 +36,7 @@ NOTHING = "background () {{ {}; }}; background"
 async def make(serve: Callable[..., Any], place: Path, **config: Any) -> Agent:
     ollie = await serve(SCRIPT, tools=("shell",), **config)
     session = await ollie.sessions.create(name="s", by=None)
-    agent: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work")}, by=None)
+    agent: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "project")}, by=None)
     return agent
 
 
@@ -53,7 +53,7 @@ async def chat(agent: Agent, words: str) -> str:
 
 def go(place: Path) -> None:
     """Let go on what waits in the background."""
-    (place / "work/go").touch()
+    (place / "project/go").touch()
 
 
 async def appears(path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_it_is_told_that_the_tool_server_ended(serve: Callable[..., Any], 
     agent = await make(serve, place)
     await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
     await chat(agent, "it said: ")
-    await appears(place / "work/begun")
+    await appears(place / "project/begun")
     await agent.session.toolsrv.connection.end()
     await agent.tools(by=None)
     said = await chat(agent, "told: ")
@@ -186,7 +186,7 @@ async def test_waiting_for_approval_is_shown(serve: Callable[..., Any], place: P
     assert await agent.stop(by=None)
     async with toolsrv.connection.running() as client:
         assert await client.read("bypass/list") == b""
-    assert not (place / "work/ran").exists()
+    assert not (place / "project/ran").exists()
 
 
 async def told(watch: EventWatch, last: tuple[str, str]) -> list[Any]:
@@ -233,7 +233,7 @@ async def test_what_ends_with_a_tool_server_is_told(serve: Callable[..., Any], p
     """At once, not when the next one starts."""
     agent = await make(serve, place)
     await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
-    await appears(place / "work/begun")
+    await appears(place / "project/begun")
     await chat(agent, "it said: ")
     watch = agent._services.events.watch("glenda")
     await agent.session.toolsrv.connection.end()
@@ -245,7 +245,7 @@ async def test_a_killed_session_leaves_nothing_of_its_tool_server(serve: Callabl
     """Its counters and messages go with it; those of another session stay."""
     agent = await make(serve, place)
     other = await agent.session._sessions.create(name="t", by=None)
-    second = await subagents.start(other, {"name": "b", "cwd": str(place / "work")}, by=None)
+    second = await subagents.start(other, {"name": "b", "cwd": str(place / "project")}, by=None)
     for each in (agent, second):
         await each.prompt(NOTHING.format("exec sleep 1000").encode(), by=None)
         await chat(each, "it said: ")
@@ -261,8 +261,8 @@ SLEEP = NOTHING.format("echo $$ > pid.new; mv pid.new pid; exec sleep 1000").enc
 
 async def sleeping(place: Path) -> int:
     """The process of a run in the background."""
-    await appears(place / "work/pid")
-    return int((place / "work/pid").read_text())
+    await appears(place / "project/pid")
+    return int((place / "project/pid").read_text())
 
 
 async def lose(agent: Agent) -> None:
@@ -307,7 +307,7 @@ async def test_an_agent_is_killed_although_its_tool_server_does_not_answer(
 async def test_a_sub_agent_leaves_nothing_in_the_background(serve: Callable[..., Any], place: Path) -> None:
     """When it has replied it is gone, and so is that."""
     agent = await make(serve, place)
-    fields = {"prompt": SLEEP.decode().replace("exec", "true; exec"), "cwd": str(place / "work")}
+    fields = {"prompt": SLEEP.decode().replace("exec", "true; exec"), "cwd": str(place / "project")}
     async for reply in subagents.request(agent.session, fields, by=None):
         assert b"runs in the background" in reply
     async with agent.session.toolsrv.connection.running() as client:
@@ -320,7 +320,7 @@ async def test_what_is_of_no_agent_is_ended_in_a_tool_server_that_is_found(
     """A sub-agent does not outlive its server, and what it ran in the background does not outlive the next."""
     agent = await make(serve, place)
     session = agent.session
-    sub, stored = session.make_agent({"cwd": str(place / "work")}, by=None, temporary=True)
+    sub, stored = session.make_agent({"cwd": str(place / "project")}, by=None, temporary=True)
     await session.stored(stored)
     await sub.prompt(SLEEP, by=None)
     pid = await sleeping(place)
@@ -387,7 +387,7 @@ async def test_what_ended_while_there_was_no_server_is_told_by_the_next(
     """Both were killed; only the tool server whose agents are to be told is started."""
     agent = await make(serve, place)
     other = await agent.session._sessions.create(name="t", by=None)
-    second = await subagents.start(other, {"name": "b", "cwd": str(place / "work")}, by=None)
+    second = await subagents.start(other, {"name": "b", "cwd": str(place / "project")}, by=None)
     await second.tools(by=None)
     await agent.prompt(SLEEP, by=None)
     await sleeping(place)

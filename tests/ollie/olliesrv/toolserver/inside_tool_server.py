@@ -49,7 +49,7 @@ def calling(*commands: str) -> str:
 async def make(serve: Callable[..., Any], place: Path, script: str, **config: Any) -> Agent:
     ollie = await serve(script, tools=("shell", "file_read"), **config)
     session = await ollie.sessions.create(name="s", by=None)
-    agent: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "work")}, by=None)
+    agent: Agent = await subagents.start(session, {"name": "a", "cwd": str(place / "project")}, by=None)
     return agent
 
 
@@ -80,10 +80,10 @@ def alive(pid: int) -> bool:
 
 async def test_a_tool_runs_in_the_agents_directory(serve: Callable[..., Any], place: Path) -> None:
     """Its result goes to the model, and the call into chat.raw."""
-    (place / "work/here").touch()
+    (place / "project/here").touch()
     agent = await make(serve, place, calling("ls; pwd"))
     await agent.prompt(b"0", by=None)
-    assert await said(agent) == f"> 0\n\nI run it.\n\nit said: here\n{place}/work\n"
+    assert await said(agent) == f"> 0\n\nI run it.\n\nit said: here\n{place}/project\n"
     call = '[[[tool id=call_1 name=shell]]]\n{"cmd":"ls; pwd"}\n'
     assert call + "[[[result id=call_1 name=shell]]]\nhere\n" in await raw(agent)
 
@@ -92,8 +92,8 @@ async def test_a_stop_leaves_no_process_alive(serve: Callable[..., Any], place: 
     """Tools and processes 1: when the stop is answered nothing of the call is alive, and the state is idle."""
     agent = await make(serve, place, calling("sleep 1000 & echo $! > pid.new; mv pid.new pid; wait"))
     await agent.prompt(b"0", by=None)
-    await appears(place / "work/pid")
-    pid = int((place / "work/pid").read_text())
+    await appears(place / "project/pid")
+    pid = int((place / "project/pid").read_text())
     assert alive(pid)
     assert await command(agent, "stop") == "stopped\n"
     assert not alive(pid)
@@ -107,7 +107,7 @@ async def test_an_interrupt_in_parallel_calls_leaves_each_with_one_result(
 ) -> None:
     """Agents and models 1: and the next turn works."""
     for name in ("one", "two"):
-        (place / "work" / name).write_text(name)
+        (place / "project" / name).write_text(name)
     agent = await make(serve, place, SCRIPT)
     await agent.prompt(b"three", by=None)
     await until(agent, "[[[result id=call_2")
@@ -125,8 +125,8 @@ async def test_a_tool_server_that_ends_no_call_is_ended_itself(serve: Callable[.
     script = calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo again")
     agent = await make(serve, place, script, cancel_s=0.1)
     await agent.prompt(b"0", by=None)
-    await appears(place / "work/pid")
-    pid = int((place / "work/pid").read_text())
+    await appears(place / "project/pid")
+    pid = int((place / "project/pid").read_text())
     server = agent.session.toolsrv.process.pid
     assert server is not None
     os.kill(server, signal.SIGSTOP)
@@ -140,7 +140,7 @@ async def test_a_tool_server_that_ends_no_call_is_ended_itself(serve: Callable[.
 
 async def test_forty_calls_in_one_reply_have_forty_results(serve: Callable[..., Any], place: Path) -> None:
     """Agents and models 5 and 6: whatever is wrong with some of them, and those that are wrong do not run."""
-    (place / "work/one").write_text("text of one")
+    (place / "project/one").write_text("text of one")
     good = "{name: file_read, arguments: {path: one}}"
     cut = """{name: shell, arguments: '{"cmd": "touch ran"'}"""
     bad = """{name: shell, arguments: {command: touch ran}}"""
@@ -152,16 +152,16 @@ async def test_forty_calls_in_one_reply_have_forty_results(serve: Callable[..., 
     assert text.count("[[[tool ") == text.count("[[[result ") == 40
     assert text.count("error=true]]]") == 4
     assert text.count("text of one") == 36
-    assert not (place / "work/ran").exists()
+    assert not (place / "project/ran").exists()
 
 
 async def test_a_killed_agent_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
     """Its tool server goes on for the others of its session."""
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo fine"))
-    other = await subagents.start(agent.session, {"cwd": str(place / "work")}, by=None)
+    other = await subagents.start(agent.session, {"cwd": str(place / "project")}, by=None)
     await agent.prompt(b"0", by=None)
-    await appears(place / "work/pid")
-    pid = int((place / "work/pid").read_text())
+    await appears(place / "project/pid")
+    pid = int((place / "project/pid").read_text())
     await agent.kill(by=None)
     assert not alive(pid)
     await other.prompt(b"1", by=None)
@@ -172,13 +172,13 @@ async def test_a_killed_session_leaves_no_tool_server(serve: Callable[..., Any],
     """Nor its socket and secret."""
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
     await agent.prompt(b"0", by=None)
-    await appears(place / "work/pid")
+    await appears(place / "project/pid")
     server = agent.session.toolsrv.process.pid
     assert server is not None
     assert (place / "data/secrets" / f"{agent.session.id}.secret").stat().st_mode & 0o777 == 0o600
     await agent.session.kill(by=None)
     assert not alive(server)
-    assert not alive(int((place / "work/pid").read_text()))
+    assert not alive(int((place / "project/pid").read_text()))
     assert list((place / "ns").glob("toolsrv*")) == []
     assert list((place / "data/secrets").iterdir()) == []
 
@@ -186,7 +186,7 @@ async def test_a_killed_session_leaves_no_tool_server(serve: Callable[..., Any],
 async def test_agents_of_a_session_share_one_tool_server(serve: Callable[..., Any], place: Path) -> None:
     """Each has its own tools; twenty at once are served."""
     ollie = await serve(calling("echo mine"), tools=("shell",))
-    session = await ollie.sessions.create(name="s", cwd=str(place / "work"), by=None)
+    session = await ollie.sessions.create(name="s", cwd=str(place / "project"), by=None)
     agents = [await subagents.start(session, {"prompt": "0"}, by=None) for _ in range(20)]
     for agent in agents:
         assert await said(agent) == "> 0\n\nI run it.\n\nit said: mine\n"
@@ -197,7 +197,7 @@ async def test_a_tool_server_that_dies_costs_one_call(serve: Callable[..., Any],
     """The model is told, a new one is started, and the agent's tools are loaded again."""
     agent = await make(serve, place, calling("touch began; sleep 1000", "echo again"))
     await agent.prompt(b"0", by=None)
-    await appears(place / "work/began")
+    await appears(place / "project/began")
     first = agent.session.toolsrv.process
     os.kill(first.pid, signal.SIGKILL)
     assert "it said: the tool server ended, and what it ran ended with it" in await said(agent)
@@ -288,8 +288,8 @@ async def test_a_process_below_a_tool_server_is_known_by_its_agent(serve: Callab
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
     assert await agent.session.toolsrv.whose(os.getpid()) is None
     await agent.prompt(b"0", by=None)
-    await appears(place / "work/pid")
-    pid = int((place / "work/pid").read_text())
+    await appears(place / "project/pid")
+    pid = int((place / "project/pid").read_text())
     assert await agent.session.toolsrv.whose(pid) == agent.id
     assert await agent.session.toolsrv.whose(os.getpid()) is None
     await agent.stop(by=None)
@@ -297,11 +297,11 @@ async def test_a_process_below_a_tool_server_is_known_by_its_agent(serve: Callab
 
 async def test_a_moved_directory_is_not_worked_in(serve: Callable[..., Any], place: Path) -> None:
     """A tool cannot lead its agent elsewhere by putting a link where its directory was."""
-    (place / "work/sub").mkdir()
+    (place / "project/sub").mkdir()
     agent = await make(serve, place, calling("pwd"))
-    await agent.change({"cwd": str(place / "work/sub")}, by=None)
-    (place / "work/sub").rmdir()
-    (place / "work/sub").symlink_to("/etc")
+    await agent.change({"cwd": str(place / "project/sub")}, by=None)
+    (place / "project/sub").rmdir()
+    (place / "project/sub").symlink_to("/etc")
     await agent.prompt(b"0", by=None)
     assert "it said: cwd is not what it was any more" in await said(agent)
 
@@ -311,13 +311,13 @@ async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
 ) -> None:
     """Its tool is gone when the request is."""
     agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
-    request = subagents.request(agent.session, {"prompt": "0", "cwd": str(place / "work")}, by=None)
+    request = subagents.request(agent.session, {"prompt": "0", "cwd": str(place / "project")}, by=None)
     reading = asyncio.ensure_future(anext(request))
-    await appears(place / "work/pid")
+    await appears(place / "project/pid")
     reading.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await reading
-    assert not alive(int((place / "work/pid").read_text()))
+    assert not alive(int((place / "project/pid").read_text()))
     assert agent.session.agents() == [agent]
 
 
@@ -327,10 +327,10 @@ async def test_a_request_for_a_run_that_is_given_up_leaves_nothing(serve: Callab
     await agent.tools(by=None)
     payload = b"tool=shell\nagent=a\ncmd=echo $$ > pid.new; mv pid.new pid; sleep 1000"
     reading = asyncio.ensure_future(anext(requests.run(agent.session, "proc/new", payload, by=None)))
-    await appears(place / "work/pid")
+    await appears(place / "project/pid")
     reading.cancel()
     await asyncio.wait({reading})
-    assert not alive(int((place / "work/pid").read_text()))
+    assert not alive(int((place / "project/pid").read_text()))
     assert agent.session.toolsrv.connection._client is None
 
 
@@ -360,7 +360,7 @@ async def test_a_loaded_tool_is_there_from_the_next_request_on(serve: Callable[.
     await until(agent, "[[[tool id=call_1")
     assert await command(agent, "tool_load glob") == "loaded\n"
     assert await names(agent) == ["file_read", "glob", "shell"]
-    (place / "work/go").touch()
+    (place / "project/go").touch()
     assert (await said(agent)).endswith("found: go\n")
     await command(agent, "tool_unload glob")
     await agent.prompt(b"again", by=None)

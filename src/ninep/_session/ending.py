@@ -36,7 +36,7 @@ def _end(session: Session, tag: int, kind: int, work: _Work, number: int) -> byt
         return None
     try:
         working = work(session, fid)
-    except BaseException:
+    except BaseException:  # whatever it is: `use` has moved the fid, which would stay between two states for good
         session.fids.turn(fid, kind | FAILED)
         raise
     if working is None:

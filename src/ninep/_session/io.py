@@ -25,7 +25,7 @@ def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes 
         file = place.open(mode, session.iounit)
         if isinstance(file, OpenFile):
             return _opened(session, tag, _wire.ROPEN, fid, mode, (place, file))
-    except BaseException:
+    except BaseException:  # whatever it is: `use` has moved the fid, which would stay between two states for good
         session.fids.turn(fid, _wire.TOPEN | FAILED)
         raise
     reply = partial(_opened_here, session, tag, fid, mode)
@@ -43,7 +43,7 @@ def create(session: Session, tag: int, data: Buffer, at: int, end: int) -> None:
             raise NinepError(errors.NOT_DIRECTORY)
         check_name(name)
         creating = fid.place.create(name, perm, mode, session.iounit)
-    except BaseException:
+    except BaseException:  # as in `open_`
         session.fids.turn(fid, _wire.TCREATE | FAILED)
         raise
     reply = partial(_opened, session, tag, _wire.RCREATE, fid, mode)
@@ -61,7 +61,7 @@ def _opened(  # noqa: PLR0917  a partial leaves what was opened last
     place, file = opened
     try:
         reply = _wire.pack_opened(kind, tag, place.qid(), session.iounit)
-    except BaseException:
+    except BaseException:  # whatever it is, no fid has the file to close it later
         session.close_silently(file)
         raise
     fid.place, fid.file = opened

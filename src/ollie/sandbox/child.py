@@ -12,8 +12,8 @@ import socket
 from contextlib import suppress
 from typing import NoReturn
 
-from ollie.sandbox import calls, enforce
-from ollie.sandbox.requests import RESTRICTED, Plan, receive_plan
+from ollie.sandbox import calls, enforce, rulesets
+from ollie.sandbox.requests import RESTRICTED, Made, Plan, receive_plan, send_made
 from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, close_all_but, prctl
 
 _RESERVED = 4  # 0 to 3 are what a program gets
@@ -29,29 +29,49 @@ def stand_by(job: socket.socket, reaper_pid: int) -> NoReturn:
             closed when the program runs; or it is told what failed. When it takes no word any more nothing is run.
         reaper_pid: the parent, without whom this process does not live.
     """
-    step = ["start"]
     try:
-        close_all_but(_RESERVED, (job.fileno(),))
-        _die_with(reaper_pid)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        received = receive_plan(job)
+        with _Step("start"):
+            close_all_but(_RESERVED, (job.fileno(),))
+            _die_with(reaper_pid)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the interpreter ignores these two
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            received = receive_plan(job)
         if received is None:
             os._exit(0)
-        plan, streams = received
-        _restrict(plan, streams, job.fileno(), reaper_pid, step)
+        plan, descriptors = received
+        with _Step("start"):
+            made = _restrict(plan, descriptors, job.fileno(), reaper_pid)
+        if made:
+            send_made(job, made)
+            os.close(made.descriptor)
         os.write(job.fileno(), RESTRICTED)
         if plan.call:
             job.close()
             calls.run(plan.call, plan.argv, plan.env)
-        step[0] = f"run {plan.argv[0]}"
-        _execute(plan)
+        with _Step(f"run {plan.argv[0]}"):
+            _execute(plan)
     except BaseException as error:  # noqa: BLE001  nothing may return from here into the reaper
-        reason = getattr(error, "strerror", None) or error
         with suppress(OSError):  # nobody listens
-            os.write(job.fileno(), f"cannot {step[0]}: {reason}".encode(errors="replace")[:4000])
+            os.write(job.fileno(), str(error).encode(errors="replace")[:4000])
     os._exit(126)
+
+
+class _StepError(Exception):
+    """What could not be done: a sentence for the user."""
+
+
+class _Step:
+    """What is done in its block. An error of the system there becomes a sentence for the user."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise _StepError(f"cannot {self._what}: {error.strerror or error}") from None
 
 
 def _die_with(reaper_pid: int) -> None:
@@ -61,30 +81,36 @@ def _die_with(reaper_pid: int) -> None:
         os._exit(126)
 
 
-def _restrict(plan: Plan, streams: list[int], job: int, reaper_pid: int, step: list[str]) -> None:
+def _restrict(plan: Plan, descriptors: list[int], job: int, reaper_pid: int) -> Made | None:
+    """Restrict this process; the ruleset that was made for it, if it was."""
+    offered = descriptors.pop() if plan.made is not None else -1
+    made: Made | None = None
     os.setsid()
-    step[0] = "set the limits"
-    enforce.limit(plan.rlimits)
-    for number, descriptor in enumerate(streams):
+    with _Step("set the limits"):
+        enforce.limit(plan.rlimits)
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
-    step[0] = f"use {plan.cwd} as working directory"
-    enforce.enter(plan.cwd)
+    with _Step(f"use {plan.cwd} as working directory"):
+        enforce.enter(plan.cwd)
     if plan.user:
-        step[0] = "change the user"
-        enforce.become(plan.user)
+        with _Step("change the user"):
+            enforce.become(plan.user)
         _die_with(reaper_pid)  # the change has cleared it
     if plan.confined:
         prctl(PR_SET_NO_NEW_PRIVS, 1)  # as in the reaper: what follows is refused without
     if plan.inner:
-        step[0] = "confine files with landlock"
-        enforce.restrict(plan.inner, plan.cwd)
+        with _Step("confine files with landlock"):
+            if plan.made is None or not rulesets.holds(plan.inner, plan.made):
+                made = rulesets.make(plan.inner, plan.cwd)
+            rulesets.enter(made.descriptor if made else offered)
     if plan.confined:
-        step[0] = "drop capabilities"
-        enforce.drop_capabilities()
-    close_all_but(len(streams), (job,))
+        with _Step("drop capabilities"):
+            enforce.drop_capabilities()
+    close_all_but(len(descriptors), (job, made.descriptor) if made else (job,))
     if plan.filter:
-        step[0] = "filter system calls"
-        enforce.filter_calls(plan.filter)
+        with _Step("filter system calls"):
+            enforce.filter_calls(plan.filter)
+    return made
 
 
 def _execute(plan: Plan) -> None:

@@ -1,7 +1,7 @@
 """Landlock: what of a policy the kernel can enforce on files, ports, signals and abstract sockets.
 
 The rights of every ABI are one table. `ruleset` turns a policy into the values that the system calls take, for any ABI
-and without a kernel; `enforce.py` makes the calls. See landlock(7) and Documentation/userspace-api/landlock.rst.
+and without a kernel; `rulesets.py` makes the calls. See landlock(7) and Documentation/userspace-api/landlock.rst.
 """
 
 import struct

@@ -17,11 +17,11 @@ from pathlib import Path
 from ollie.protocol.expand import environment
 from ollie.protocol.policy import Filesystem, Policy
 from ollie.sandbox import landlock, open_files, plans, programs
-from ollie.sandbox.enforce import leads_through_link
 from ollie.sandbox.probe import missing, probe
 from ollie.sandbox.processes import children
-from ollie.sandbox.requests import Begin, Plan, Start, start_argument
-from ollie.sandbox.runs import Exit, Run, SandboxError, Spec
+from ollie.sandbox.requests import Begin, Exit, Plan, Start, start_argument
+from ollie.sandbox.rulesets import leads_through_link
+from ollie.sandbox.runs import Run, SandboxError, Spec
 from ollie.sandbox.seats import Seats
 from ollie.sandbox.syscalls import become_subreaper
 
@@ -92,24 +92,11 @@ class Launcher:
         policy = spec.policy and programs.complete(spec.policy, environment(spec.policy, self._environ, {}))
         if policy and policy.advanced.ldd and spec.argv:
             policy = programs.with_libraries(policy, await self._libraries(spec, policy))
-        try:
-            begin, plan = plans.plan(
-                policy,
-                spec.limits,
-                self._kernel,
-                argv=spec.argv,
-                call=spec.call,
-                env=spec.env,
-                cwd=spec.cwd,
-                background=spec.background,
-                grace_s=spec.grace_s,
-            )
-        except plans.PlanError as error:
-            raise SandboxError(str(error)) from None
+        begin, plan = plans.plan(spec, policy, self._kernel)
         for _ in range(_ATTEMPTS):
             if run := await self._begin(spec, begin, plan, notes):
                 return run
-        raise SandboxError("the launcher of tools ends whenever it starts this one")
+        raise SandboxError(f"cannot run {(spec.argv or (spec.call,))[0]}: the process that starts tools ends each time")
 
     async def close(self) -> None:
         """End every run and the launcher. Returns when nothing of them is alive; may be called again."""
@@ -142,15 +129,15 @@ class Launcher:
             return None
         self._runs.add(run)
         try:
-            failure = await run.started()
+            if await run.started():
+                return run
+        except SandboxError:
+            await run.wait()
+            raise
         except BaseException:
             self._in_background(run.kill(spec.grace_s))
             raise
-        if failure == "":
-            return run
         end = await run.wait()
-        if failure:
-            raise SandboxError(failure)
         return None if end.reason in {"exited", "lost"} else run  # else it was told to end before it began
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:

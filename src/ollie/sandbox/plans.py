@@ -7,63 +7,43 @@ import os
 import pwd
 import sys
 import sysconfig
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from ollie.protocol.policy import Limits, Policy
+from ollie.protocol.policy import Policy
 from ollie.sandbox import landlock, rlimits, seccomp
 from ollie.sandbox.probe import Probe
 from ollie.sandbox.requests import Begin, Plan, Ruleset
+from ollie.sandbox.runs import SandboxError, Spec
 
 
-class PlanError(ValueError):
-    """A policy that no plan can be made from; the text is a sentence for the user."""
-
-
-def plan(
-    policy: Policy | None,
-    limits: Limits,
-    kernel: Probe,
-    *,
-    argv: tuple[str, ...],
-    call: str,
-    env: Mapping[str, str],
-    cwd: str,
-    background: bool,
-    grace_s: float,
-) -> tuple[Begin, Plan]:
-    """What the reaper of a run is told, and the plan of its program on this kernel.
+def plan(spec: Spec, policy: Policy | None, kernel: Probe) -> tuple[Begin, Plan]:
+    """What the reaper of a run is told, and the plan of its program.
 
     Args:
-        policy: expanded; None for no sandbox, when `limits` hold.
-        limits: without a policy.
+        spec: what to run.
+        policy: that of the spec, with all that it adds by itself.
         kernel: what it gives.
-        argv: as in `Plan`, as are the others.
-        call: as in `Plan`.
-        env: as in `Plan`.
-        cwd: as in `Plan`.
-        background: as in `Begin`.
-        grace_s: as in `Begin`.
 
     Raises:
-        PlanError: `unknown user x in general.user of the sandbox policy`.
+        SandboxError: `unknown user x in general.user of the sandbox policy`.
     """
-    limits = policy.limits if policy else limits
+    limits = policy.limits if policy else spec.limits
     user = _user(policy.general.user) if policy and policy.general.user and kernel.root else None
     unprivileged = user is not None or not kernel.root
     tasks = rlimits.tasks() if unprivileged and limits.processes else None
-    inner, filtered = _restrictions(policy, kernel, call=bool(call)) if policy else (None, b"")
-    return Begin(background, grace_s, limits.memory or 0, limits.processes or 0), Plan(
-        argv=argv,
-        call=call,
-        env=dict(env),
-        cwd=cwd,
+    inner, filtered = _restrictions(policy, kernel, call=bool(spec.call)) if policy else (None, b"")
+    return Begin(spec.background, spec.grace_s, limits.memory or 0, limits.processes or 0), Plan(
+        argv=spec.argv,
+        call=spec.call,
+        env=dict(spec.env),
+        cwd=spec.cwd,
         rlimits=rlimits.values(limits, tasks),
         user=user,
         confined=policy is not None,
         inner=inner,
+        made=None,
         filter=filtered,
     )
 
@@ -93,5 +73,5 @@ def _user(name: str) -> tuple[int, int, tuple[int, ...]]:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise PlanError(f"unknown user {name} in general.user of the sandbox policy") from None
+        raise SandboxError(f"unknown user {name} in general.user of the sandbox policy") from None
     return entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid))

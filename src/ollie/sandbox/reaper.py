@@ -36,7 +36,7 @@ from ollie.sandbox.requests import (
     Begin,
     Deliver,
     End,
-    Ended,
+    Exit,
     Failed,
     Ready,
     Reason,
@@ -161,7 +161,7 @@ class Run:
         self._notes: tuple[str, ...] = ()
         self._watch_at = time.monotonic() + WATCH_S if begin.memory or begin.processes else None
 
-    def until_ended(self) -> Ended:
+    def until_ended(self) -> Exit:
         """Wait for what happens until nothing of the run is alive."""
         poll = select.poll()
         poll.register(self._signals, select.POLLIN)
@@ -264,10 +264,10 @@ class Run:
         due = min((moment for moment in times if moment is not None), default=None)
         return None if due is None else max(0.0, due - time.monotonic())
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> Exit:
         result = self._result
         status = os.WEXITSTATUS(result) if result is not None and os.WIFEXITED(result) else None
         number = os.WTERMSIG(result) if result is not None and os.WIFSIGNALED(result) else None
         left = usage(os.getpid()).processes if self._give_up_at else 0
         notes = (*self._notes, f"{left} processes could not be ended") if left else self._notes
-        return Ended(status, number, self._reason or "exited", self._left_running, notes)
+        return Exit(status, number, self._reason or "exited", self._left_running, notes)

@@ -4,11 +4,12 @@ The server asks the launcher for a reaper with one byte, and gives it one end of
 the reaper alone. The reaper says `Ready`, with the end of another socket, to the process that stands by below it. A run
 begins with two packets: `Begin` to the reaper, and the `Plan` with the program's descriptors to that process. It
 answers `RESTRICTED`, and then by closing its end when the program runs; or with what failed. Then the server may send
-`End` and `Deliver` to the reaper, which answers `Ended`, and is `Ready` for another run.
+`End` and `Deliver` to the reaper, which answers `Exit`, and is `Ready` for another run.
 
 The server computes all of a run beforehand, as a `Plan`: what the forked process has left to do is system calls, and
-every page that it touches is a page to copy. The descriptors of a plan are: standard input, output and error, and the
-broker's if the run has one. A long plan lies in a memory file, whose descriptor comes last.
+every page that it touches is a page to copy. The descriptors of a plan are: standard input, output and error, the
+broker's if the run has one, and that of a Landlock ruleset if there is one to offer. A process that had to make its own
+gives that to the server first, as `Made`. A long plan lies in a memory file, whose descriptor comes last.
 
 The encoding is marshal: all of these processes are the same interpreter, and none of them takes messages from a tool.
 """
@@ -24,7 +25,8 @@ Reason = Literal["exited", "cancelled", "timed out", "memory", "processes", "los
 PACKET_BYTES = 1 << 16
 CONFINED, FREE = b"c", b"f"  # what the launcher is asked for: the reaper of programs with a policy, or of others
 RESTRICTED = b"r"  # a process that cannot say it runs nothing: without it the plan may be given to another one
-_DESCRIPTORS = 5  # at most, with a plan
+_MADE = b"m"  # before a `Made`; what failed begins with another letter
+_DESCRIPTORS = 6  # at most, with a plan
 _INLINE_BYTES = 32 << 10  # of a plan; what is longer goes into a memory file
 _IN_FILE = b"f"
 
@@ -45,8 +47,20 @@ class Ruleset(NamedTuple):
     real: tuple[str, ...]
 
 
-# As computed, and as received.
-Rules = Ruleset | tuple[bytes, tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]
+# Of the file that a path leads to: its device and inode, None where there was nothing to allow.
+Identity = tuple[int, int] | None
+
+
+class Made(NamedTuple):
+    """A Landlock ruleset in the kernel.
+
+    Args:
+        descriptor: of the ruleset; passed beside the message, not in it.
+        identities: one for each path of the `Ruleset` that it was made from.
+    """
+
+    descriptor: int
+    identities: tuple[Identity, ...]
 
 
 class Plan(NamedTuple):
@@ -61,6 +75,7 @@ class Plan(NamedTuple):
         user: (uid, gid, groups) to become, None to stay.
         confined: whether new privileges and capabilities are given up.
         inner: the Landlock ruleset of the program, None for none.
+        made: the identities of one that was made from it, None when none is offered.
         filter: a seccomp program, empty for none.
     """
 
@@ -71,7 +86,8 @@ class Plan(NamedTuple):
     rlimits: tuple[tuple[int, int], ...]
     user: tuple[int, int, tuple[int, ...]] | None
     confined: bool
-    inner: Rules | None
+    inner: Ruleset | None
+    made: tuple[Identity, ...] | None
     filter: bytes
 
 
@@ -87,7 +103,7 @@ class Start(NamedTuple):
 
     control: int
     server_pid: int
-    outer: Rules | None
+    outer: Ruleset | None
     preload: tuple[str, ...]
 
 
@@ -134,8 +150,16 @@ class Deliver(NamedTuple):
     number: int
 
 
-class Ended(NamedTuple):
-    """Nothing of the run is alive, but for what `notes` says."""
+class Exit(NamedTuple):
+    """How a run ended: nothing of it is alive, but for what `notes` says.
+
+    Args:
+        status: exit status of the first process, None when a signal ended it or nobody knows.
+        signal: that signal.
+        reason: who or what ended the run.
+        left_running: processes that the first one left behind and that were ended with the run.
+        notes: what was not enforced, sentences.
+    """
 
     status: int | None
     signal: int | None
@@ -144,7 +168,7 @@ class Ended(NamedTuple):
     notes: tuple[str, ...]
 
 
-Message = Ready | Failed | Begin | End | Deliver | Ended
+Message = Ready | Failed | Begin | End | Deliver | Exit
 _KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
 
 
@@ -172,20 +196,21 @@ def start_argument(start: Start) -> str:
 
 def started_with(argument: str) -> Start:
     """What `start_argument` wrote."""
-    return tuple.__new__(Start, marshal.loads(bytes.fromhex(argument)))  # noqa: S302  from our own server
+    start = Start(*marshal.loads(bytes.fromhex(argument)))  # noqa: S302  from our own server
+    return start._replace(outer=start.outer and Ruleset(*start.outer))
 
 
-def send_plan(job: socket.socket, plan: Plan, streams: list[int]) -> None:
-    """Send a plan with the program's descriptors. Raises OSError when nobody is there to take it."""
+def send_plan(job: socket.socket, plan: Plan, descriptors: list[int]) -> None:
+    """Send a plan with its descriptors. Raises OSError when nobody is there to take it."""
     content = _plain(plan)
     if len(content) <= _INLINE_BYTES:
-        socket.send_fds(job, [content], streams, socket.MSG_NOSIGNAL)
+        socket.send_fds(job, [content], descriptors, socket.MSG_NOSIGNAL)
         return
     memory = os.memfd_create("run", os.MFD_CLOEXEC)
     try:
         os.set_blocking(memory, False)
         os.write(memory, content)
-        socket.send_fds(job, [_IN_FILE], [*streams, memory], socket.MSG_NOSIGNAL)
+        socket.send_fds(job, [_IN_FILE], [*descriptors, memory], socket.MSG_NOSIGNAL)
     finally:
         os.close(memory)
 
@@ -199,7 +224,21 @@ def receive_plan(job: socket.socket) -> tuple[Plan, list[int]] | None:
         memory = descriptors.pop()
         content = os.pread(memory, os.fstat(memory).st_size, 0)
         os.close(memory)
-    return tuple.__new__(Plan, marshal.loads(content)), descriptors  # noqa: S302  from our own server only
+    plan = Plan(*marshal.loads(content))  # noqa: S302  from our own server only
+    return plan._replace(inner=plan.inner and Ruleset(*plan.inner)), descriptors
+
+
+def send_made(job: socket.socket, made: Made) -> None:
+    """Give a ruleset to the server. Raises OSError when it takes nothing any more."""
+    socket.send_fds(job, [_MADE + marshal.dumps(made.identities)], [made.descriptor], socket.MSG_NOSIGNAL)
+
+
+def receive_answer(job: socket.socket) -> bytes | Made:
+    """What the process of a program says, empty at the end. Raises OSError; with EMFILE what it made is lost."""
+    packet, descriptors = receive(job)
+    if packet[:1] != _MADE:
+        return packet
+    return Made(descriptors[0], marshal.loads(packet[1:]))  # noqa: S302  from our own process only
 
 
 def receive(sock: socket.socket) -> tuple[bytes, list[int]]:

@@ -1,14 +1,15 @@
 """One run, as the server sees it: what it is asked to be, how it goes on, and how it ended."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ollie.protocol.policy import Limits, Policy
 from ollie.sandbox.processes import Usage, usage
-from ollie.sandbox.requests import PACKET_BYTES, RESTRICTED, Deliver, End, Message, Ready, Reason
+from ollie.sandbox.requests import RESTRICTED, Deliver, End, Exit, Made, Message, Ready, Reason, receive_answer
 
 
 class SandboxError(RuntimeError):
@@ -46,33 +47,14 @@ class Spec:
     grace_s: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """How a run ended.
-
-    Args:
-        status: exit status of the first process, None when a signal ended it or nobody knows.
-        signal: that signal.
-        reason: who or what ended the run.
-        left_running: processes that the first one left behind and that were ended with the run.
-        notes: what was not enforced, sentences.
-    """
-
-    status: int | None
-    signal: int | None
-    reason: Reason
-    left_running: int
-    notes: tuple[str, ...]
-
-
 class Run:
     """A program that runs, with all that it starts. Made by `Launcher.spawn`.
 
     Args:
-        ready: its reaper.
-        notes: as the attribute, without the reaper's.
+        ready: its reaper, and what is not enforced.
         job: the socket to the process that becomes the program; closed here.
         tell: gives a message to the reaper.
+        made: takes over a ruleset that the process has made.
         when_ended: called at the end.
 
     Attributes:
@@ -84,20 +66,21 @@ class Run:
     def __init__(
         self,
         ready: Ready,
-        notes: tuple[str, ...],
         job: socket.socket,
         tell: Callable[[Message], None],
+        made: Callable[[Made], None],
         when_ended: "Callable[[Run], None]",
     ) -> None:
         self.reaper_pid = ready.reaper_pid
         self.pid = ready.pid
-        self.notes = notes + ready.notes
+        self.notes = ready.notes
         self._job = job
         self._restricted = False
         self._tell = tell
+        self._made = made
         self._when_ended = when_ended
         self._loop = asyncio.get_running_loop()
-        self._started: asyncio.Future[str | None] = self._loop.create_future()
+        self._started: asyncio.Future[bool] = self._loop.create_future()
         self._exit: Exit | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._loop.add_reader(job, self._answered)
@@ -130,22 +113,23 @@ class Run:
         """Processes and memory of the run now; zero after its end."""
         return Usage(0, 0) if self._exit else usage(self.reaper_pid)
 
-    async def started(self) -> str | None:
-        """Wait until the program runs: empty; or what failed, a sentence; None when its process died before.
+    async def started(self) -> bool:
+        """Wait until the program runs; False when its process died before. To be waited for once.
 
-        To be waited for once.
+        Raises:
+            SandboxError: what failed.
         """
         return await self._started
 
     def unstarted(self) -> None:
         """Nobody was there to take the plan."""
-        self._settle(None)
+        self._settle(runs=False)
 
     def ended(self, how: Exit) -> None:
         """The reaper has said how it ended, or has gone without a word, when nothing is left of the run either."""
         self._close_door()
         self.reaper_pid = 0
-        self._exit = replace(how, notes=self.notes + how.notes)
+        self._exit = how._replace(notes=self.notes + how.notes)
         for waiter in self._waiters:
             if not waiter.done():  # else it was cancelled
                 waiter.set_result(None)
@@ -155,17 +139,23 @@ class Run:
         """What the process says: that it is restricted, and nothing more when the program runs; or what failed."""
         while self._job.fileno() >= 0:
             try:
-                packet = self._job.recv(PACKET_BYTES)
+                answer = receive_answer(self._job)
             except BlockingIOError:
                 return
             except ConnectionResetError:  # it has not read the plan
-                packet, self._restricted = b"", False
-            if packet == RESTRICTED:
+                answer, self._restricted = b"", False
+            except OSError as error:
+                if error.errno != errno.EMFILE:
+                    raise
+                continue  # no room for what it made, which later ones do without
+            if isinstance(answer, Made):
+                self._made(answer)
+            elif answer == RESTRICTED:
                 self._restricted = True
-            elif packet:
-                self._settle(packet.decode(errors="replace"))
+            elif answer:
+                self._settle(runs=False, failure=answer.decode(errors="replace"))
             else:
-                self._settle("" if self._restricted else None)
+                self._settle(runs=self._restricted)
 
     def _close_door(self) -> None:
         """Have it known whether the program could run: whoever has not said `RESTRICTED` cannot say it any more.
@@ -176,11 +166,14 @@ class Run:
             with suppress(OSError):
                 self._job.shutdown(socket.SHUT_RD)
         self._answered()
-        self._settle(None)
+        self._settle(runs=False)
 
-    def _settle(self, answer: str | None) -> None:
+    def _settle(self, *, runs: bool, failure: str = "") -> None:
         if self._job.fileno() >= 0:
             self._loop.remove_reader(self._job)
             self._job.close()
         if not self._started.done():  # else it is known, or was cancelled
-            self._started.set_result(answer)
+            if failure:
+                self._started.set_exception(SandboxError(failure))
+            else:
+                self._started.set_result(runs)

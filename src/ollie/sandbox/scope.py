@@ -10,9 +10,9 @@ import os
 import signal
 from contextlib import suppress
 
-from ollie.sandbox import enforce
+from ollie.sandbox import rulesets
 from ollie.sandbox.processes import descendants
-from ollie.sandbox.requests import Rules
+from ollie.sandbox.requests import Ruleset
 
 
 class ScopeError(RuntimeError):
@@ -41,14 +41,18 @@ class Scope:
             os.kill(-1, number)
 
 
-def enter(server_pid: int, rules: Rules) -> Scope:
+def enter(server_pid: int, ruleset: Ruleset) -> Scope:
     """Enter the outer domain of a run and prove it; no_new_privs is set already.
 
     Raises:
         ScopeError: this process stays in the domain, and may not use `kill(-1)`.
         OSError: the kernel refused the ruleset.
     """
-    enforce.restrict(rules)
+    made = rulesets.make(ruleset)
+    try:
+        rulesets.enter(made.descriptor)
+    finally:
+        os.close(made.descriptor)
     return Scope(server_pid)
 
 

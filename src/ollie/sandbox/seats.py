@@ -10,7 +10,7 @@ state   what there is                                       what leads out of it
 coming  a reaper, or a request for one; no process below    `Ready`: idle
 idle    a process stands by, and nobody has the seat        `take`, or who waits for one: given
 given   the same, and somebody is about to begin            `begin`: busy; not wanted any more: idle
-busy    a run                                               `Ended`, nothing of it is alive: coming
+busy    a run                                               `Exit`, nothing of it is alive: coming
 gone    nothing that is of use                              nothing
 ======  ==================================================  ==========================================
 
@@ -24,13 +24,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 
 from ollie.protocol.words import reason
+from ollie.sandbox.offers import Offers
 from ollie.sandbox.requests import (
     CONFINED,
     FREE,
     Begin,
-    Ended,
+    Exit,
     Failed,
     Message,
     Plan,
@@ -40,7 +42,7 @@ from ollie.sandbox.requests import (
     receive,
     send_plan,
 )
-from ollie.sandbox.runs import Exit, Run, SandboxError
+from ollie.sandbox.runs import Run, SandboxError
 
 _IDLE = 2  # of each kind: while one makes the process of its next run, another one is ready
 _COMING = 4  # on their way at a time: the launcher makes one after the other
@@ -62,6 +64,7 @@ class Seat:
     Args:
         control: our end of its socket.
         changed: called with the state before when what the reaper says, or its end, has led to another one.
+        offers: the rulesets that its runs may use, and add to.
         confined: whether its runs are.
 
     Attributes:
@@ -70,35 +73,44 @@ class Seat:
         error: why it could not be made; empty otherwise.
     """
 
-    def __init__(self, control: socket.socket, changed: "Callable[[Seat, State], None]", *, confined: bool) -> None:
+    def __init__(
+        self, control: socket.socket, changed: "Callable[[Seat, State], None]", offers: Offers, *, confined: bool
+    ) -> None:
         self.confined = confined
         self.state = State.COMING
         self.error = ""
         self._control = control
         self._changed = changed
-        self._job: socket.socket | None = None
-        self._ready = Ready(0, 0, ())
+        self._offers = offers
+        self._standing: tuple[Ready, socket.socket] | None = None  # what stands by
         self._run: Run | None = None
         control.setblocking(False)
         asyncio.get_running_loop().add_reader(control, self._listen)
 
     def begin(
-        self, begin: Begin, plan: Plan, streams: list[int], notes: tuple[str, ...], ended: Callable[[Run], None]
+        self,
+        begin: Begin,
+        plan: Plan,
+        streams: list[int],
+        notes: tuple[str, ...],
+        ended: Callable[[Run], None],
     ) -> Run | None:
         """Begin a run on a seat that was given; `Run.started` says whether the program runs. None when it has gone.
 
         Raises:
             OSError: the plan cannot be sent, for want of memory or descriptors; the seat has gone.
         """
-        job, self._job = self._job, None
-        if job is None:
+        if self._standing is None:
             return None
+        ready, job = self._standing
+        self._standing = None
         self.state = State.BUSY
-        run = self._run = Run(self._ready, notes, job, self._tell, ended)
+        ready = ready._replace(notes=notes + ready.notes)
+        run = self._run = Run(ready, job, self._tell, partial(self._offers.keep, plan), ended)
         try:
             # The reaper first: without one nothing may run.
             self._control.send(encode(begin), socket.MSG_NOSIGNAL)
-            send_plan(job, plan, streams)
+            send_plan(job, *self._offers.add_to(plan, streams))
         except (BrokenPipeError, ConnectionResetError):
             run.unstarted()
         except OSError:
@@ -114,9 +126,9 @@ class Seat:
     def _close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
-        if self._job is not None:
-            self._job.close()
-            self._job = None
+        if self._standing is not None:
+            self._standing[1].close()
+            self._standing = None
         self._end(Exit(None, None, "lost", 0, ()))
         self._become(State.GONE)
 
@@ -136,13 +148,13 @@ class Seat:
             self.error = f"no process can be made: {reason(error)}"
             packet, descriptors = b"", []
         message = decode(packet) if packet else None
-        if isinstance(message, Ended):
-            self._end(Exit(*message))
+        if isinstance(message, Exit):
+            self._end(message)
             self._become(State.COMING)
         elif isinstance(message, Ready):
-            self._ready = message
-            self._job = socket.socket(fileno=descriptors[0])
-            self._job.setblocking(False)
+            job = socket.socket(fileno=descriptors[0])
+            job.setblocking(False)
+            self._standing = message, job
             self._become(State.IDLE)
         else:
             if isinstance(message, Failed):
@@ -172,6 +184,7 @@ class Seats:
         control.setblocking(False)
         asyncio.get_running_loop().add_reader(control, gone)
         self._closed = False
+        self._offers = Offers()
         self._seats: set[Seat] = set()
         self._waiting: dict[bool, deque[asyncio.Future[Seat | None]]] = {True: deque(), False: deque()}
 
@@ -217,6 +230,7 @@ class Seats:
     def close(self) -> None:
         """The launcher has gone, or shall: nobody gets a seat any more."""
         self._closed = True
+        self._offers.close()
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
         for confined in self._waiting:
@@ -238,7 +252,7 @@ class Seats:
             except OSError:
                 ours.close()
                 raise
-        self._seats.add(Seat(ours, self._changed, confined=confined))
+        self._seats.add(Seat(ours, self._changed, self._offers, confined=confined))
 
     def _changed(self, seat: Seat, before: State) -> None:
         """Go on with a seat in another state, or without it."""

@@ -1,11 +1,13 @@
 """More of what the tests do in their PID namespace: what dies at a bad moment, what runs out, what is used again."""
-# ruff: noqa: PTH115, PTH208 - as in scenarios.py
+# ruff: noqa: ASYNC221, PTH115, PTH208 - as in scenarios.py
 
 import asyncio
 import json
 import os
 import resource
+import shutil
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from scenarios import PYTHON, Started, alive, environment, policy_in
 from ollie.sandbox.launcher import Launcher, SandboxError, Spec
 from ollie.sandbox.processes import children
 from ollie.sandbox.seats import State
+
+SYSTEM = ["/usr", "/bin", "/lib", "/lib64"]
 
 
 async def _at_rest(own: Launcher) -> list[int]:
@@ -152,7 +156,7 @@ async def out_of_descriptors(place: str) -> dict[str, object]:
     before = 0
     for room in (0, 1, 2, 3, 4, 6, 9, 13, 20, 0):
         await _at_rest(own)
-        before = before or len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats)
+        before = before or _descriptors(own)
         taken = _taken_to_the_highest()
         resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + room, hard))
         try:
@@ -165,9 +169,14 @@ async def out_of_descriptors(place: str) -> dict[str, object]:
         ran += outcomes.count("")
     outcomes = await asyncio.gather(*(_start(own, spec) for _ in range(12)))
     await _at_rest(own)
-    after = len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats)
+    after = _descriptors(own)
     await own.close()
     return {"said": sorted(said), "ran": ran > 0, "afterwards": outcomes.count(""), "left": after - before}
+
+
+def _descriptors(own: Launcher) -> int:
+    """How many are open, without those of idle reapers and of rulesets that are kept."""
+    return len(os.listdir("/proc/self/fd")) - 2 * len(own._seats._seats) - len(own._seats._offers._made)
 
 
 def _taken_to_the_highest() -> list[int]:
@@ -186,3 +195,68 @@ async def _start(own: Launcher, spec: Spec) -> str:
     except (SandboxError, OSError) as error:
         return str(error)
     return ""
+
+
+async def paths_replaced(place: str) -> dict[str, object]:
+    """What one program after another reads by one policy, while its paths come to be other files, links or none."""
+    given = Path(place) / "given"
+    given.mkdir()
+    names = ("file", "directory/file", "work/entry/file")
+    paths = [f"{given}/file", f"{given}/directory", f"{given}/work/entry"]
+    policy = {"filesystem": {"rox": SYSTEM, "ro": paths, "rw": [f"{given}/work"]}}
+    own = Launcher()
+    seen: dict[str, list[str]] = {}
+
+    async def look(when: str) -> None:
+        seen[when] = [await _shown(f"{given}/{name}", place, policy, own) for name in names]
+
+    (given / "work").mkdir()
+    await look("absent")
+    for name in names:
+        (given / name).parent.mkdir(exist_ok=True)
+        (given / name).write_text("first")
+    await look("made")
+    (given / "new").write_text("second")
+    (given / "new").rename(given / "file")
+    shutil.rmtree(given / "directory")
+    (given / "directory").mkdir()
+    (given / "directory/file").write_text("second")
+    await look("replaced")
+    (given / "work/entry").rename(given / "work/moved")
+    (given / "work/entry").symlink_to(Path(place) / "outside")
+    (Path(place) / "outside/file").write_text("hidden")
+    (given / "file").unlink()
+    (given / "file").symlink_to("directory/file")
+    await look("links")
+    shutil.rmtree(given / "directory")
+    await look("gone")
+    await own.close()
+    return seen
+
+
+async def mounted_again(place: str) -> dict[str, object]:
+    """What a program reads of a file system that another one of the same identity has taken the place of."""
+    given = Path(place) / "given"
+    given.mkdir()
+    policy = {"filesystem": {"rox": SYSTEM, "ro": [str(given)]}}
+    own = Launcher()
+    identities = set()
+    shown = []
+    for _ in range(3):
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", given], check=True)
+        (given / "file").write_text("here")
+        identities.add((given.stat().st_dev, given.stat().st_ino))
+        shown += [await _shown(f"{given}/file", place, policy, own) for _ in range(2)]
+        subprocess.run(["umount", given], check=True)
+    await own.close()
+    return {"identities": len(identities), "shown": shown}
+
+
+async def _shown(path: str, place: str, policy: dict, own: Launcher) -> str:
+    """The content of a file for a program, or what it is told."""
+    started = await Started.of(place, ["cat", path], policy, own)
+    started.hang_up()
+    output = (await started.rest()).decode().strip()
+    await started.run.wait()
+    started.close()
+    return output.rpartition(": ")[2]

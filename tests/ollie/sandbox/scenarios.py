@@ -407,9 +407,9 @@ async def many(place: str, count: int) -> dict[str, object]:
 
 
 async def _descriptors() -> int:
-    """How many descriptors are open when the shared launcher is at rest, without the two for each idle reaper."""
+    """How many are open when the shared launcher is at rest, without those of idle reapers and of kept rulesets."""
     idle = await _idle()
-    return len(os.listdir("/proc/self/fd")) - 2 * idle
+    return len(os.listdir("/proc/self/fd")) - 2 * idle - len((await launcher())._seats._offers._made)
 
 
 async def _idle() -> int:

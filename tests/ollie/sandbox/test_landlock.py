@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ollie.protocol.policy import Filesystem, Network, Policy
-from ollie.sandbox import enforce
 from ollie.sandbox import landlock as ll
+from ollie.sandbox import rulesets
 from ollie.sandbox.requests import Ruleset
 
 FILES = Filesystem(ro=("/r",), rox=("/rx",), rw=("/rw",), rwx=("/rwx",))
@@ -113,17 +113,19 @@ def test_reaper(abi: int) -> None:
 
 def test_rights_on_files() -> None:
     """A rule on a file holds what applies to files, as linux/landlock.h lists it."""
-    assert enforce.ON_FILE == (ll.EXECUTE | ll.WRITE_FILE | ll.READ_FILE | ll.TRUNCATE | ll.IOCTL_DEV | ll.RESOLVE_UNIX)
+    assert rulesets.ON_FILE == (
+        ll.EXECUTE | ll.WRITE_FILE | ll.READ_FILE | ll.TRUNCATE | ll.IOCTL_DEV | ll.RESOLVE_UNIX
+    )
 
 
 IN_A_CHILD = """
 import os, sys
 from ollie.protocol.policy import Filesystem, Policy
-from ollie.sandbox import enforce, landlock
+from ollie.sandbox import landlock, rulesets
 from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, prctl
 prctl(PR_SET_NO_NEW_PRIVS, 1)
 policy = Policy(filesystem=Filesystem(ro=("/no/such/path", sys.argv[1]), rw=("/dev/null",)))
-enforce.restrict(landlock.ruleset(policy, min(landlock.abi(), int(sys.argv[2]))))
+rulesets.enter(rulesets.make(landlock.ruleset(policy, min(landlock.abi(), int(sys.argv[2])))).descriptor)
 print(os.listdir(sys.argv[1]))
 os.close(os.open("/dev/null", os.O_RDWR))
 try:
@@ -149,12 +151,12 @@ LINKS = """
 import os, sys
 from pathlib import Path
 from ollie.protocol.policy import Filesystem, Policy
-from ollie.sandbox import enforce, landlock
+from ollie.sandbox import landlock, rulesets
 from ollie.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, prctl
 place = Path(sys.argv[1])
 prctl(PR_SET_NO_NEW_PRIVS, 1)
 files = Filesystem(ro=tuple(f"{place}/{name}" for name in sys.argv[2].split()), rwx=(f"{place}/work",))
-enforce.restrict(landlock.ruleset(Policy(filesystem=files), landlock.abi()), sys.argv[3])
+rulesets.enter(rulesets.make(landlock.ruleset(Policy(filesystem=files), landlock.abi()), sys.argv[3]).descriptor)
 for name in ("secret", "other"):
     try:
         print((place / name / "file").read_text(), end=" ")

@@ -126,7 +126,7 @@ def _run() -> tuple[Run, socket.socket]:
     """A run, and its process's end of the socket between them."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    return Run(Ready(0, 0, ()), (), ours, lambda _: None, lambda _: None), theirs
+    return Run(Ready(0, 0, ()), ours, lambda _: None, lambda _: None, lambda _: None), theirs
 
 
 LOST = Exit(None, None, "lost", 0, ())
@@ -136,7 +136,7 @@ async def test_a_start_is_repeated_only_if_nothing_can_run_any_more() -> None:
     """A process that has not said that it is restricted when its run is over cannot say it, and so runs nothing."""
     run, process = _run()
     run.ended(LOST)
-    assert await run.started() is None
+    assert not await run.started()
     with pytest.raises(BrokenPipeError):
         os.write(process.fileno(), RESTRICTED)
     process.close()
@@ -147,7 +147,7 @@ async def test_a_start_that_may_have_happened_is_not_repeated() -> None:
     run, process = _run()
     os.write(process.fileno(), RESTRICTED)
     run.ended(LOST)
-    assert await run.started() == ""
+    assert await run.started()
     assert (await run.wait()).reason == "lost"
     process.close()
 
@@ -158,7 +158,7 @@ from ollie.sandbox import child
 from ollie.sandbox.requests import Plan, send_plan
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 job = os.dup2(theirs.fileno(), 10)
-send_plan(ours, Plan(("/bin/echo", "ran"), "", {}, "/", (), None, False, None, b""), [0, 1, 2])
+send_plan(ours, Plan(("/bin/echo", "ran"), "", {}, "/", (), None, False, None, None, b""), [0, 1, 2])
 if (pid := os.fork()) == 0:
     child.stand_by(socket.socket(fileno=job), os.getppid() if sys.argv[1] == "parent" else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))

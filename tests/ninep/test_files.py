@@ -9,7 +9,7 @@ import pytest
 from ninep import _wire
 from ninep.client import Client
 from ninep.errors import NinepError
-from ninep.files import Command, Control, Entry, Head, Peer, Queue, Request, Role, Sink, Text, Tree, Watch
+from ninep.files import Command, Control, Entry, Head, Level, Log, Peer, Queue, Request, Role, Sink, Text, Tree, Watch
 from ninep.messages import Rerror, Ropen, Rread, Rremove, Rwalk, Rwrite, Topen, Tread, Tremove, Twalk, Twrite
 from ninep.server import AfidConversation, Conn, Limits, Server
 from ninep.testing import Sample, connected, line_to
@@ -413,6 +413,76 @@ async def test_a_piece_longer_than_a_read_comes_in_several() -> None:
     server = serve(Taker(), Request("ask", 0o660, "", run=run))
     async with connected(server) as client:
         assert await client.rdwr("ask", b"?") == data + b"end"
+    await server.close()
+
+
+class Long(Taker):
+    """More of everything than a read gives that had to wait; all of it has to be fetched."""
+
+    length = version = 200_000
+    data = bytes(length)
+
+    async def read(self, offset: int, count: int) -> bytes:
+        """A piece of a log."""
+        await asyncio.sleep(0)
+        return self.data[offset : offset + count]
+
+    async def more(self, _offset: int) -> bool:
+        """Nothing more is to come."""
+        return False
+
+    async def next(self) -> bytes:
+        """A change."""
+        return await self.read(0, self.length)
+
+    async def head(self) -> Head:
+        """An entry."""
+        await asyncio.sleep(0)
+        return Entire(self.data)
+
+    def delivered(self) -> None:
+        """Whatever."""
+
+    def close(self) -> None:
+        """Whatever."""
+
+
+class Entire:
+    """An entry of a queue."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def taken(self) -> None:
+        """Whatever."""
+
+    def release(self) -> None:
+        """Whatever."""
+
+
+@pytest.mark.parametrize("name", ["log", "level", "watch", "queue"])
+async def test_many_reads_that_wait_cannot_fill_memory_all_at_once(name: str) -> None:
+    """However much is asked for, each is answered by 64 KiB, and nothing is lost."""
+    long = Long()
+    server = serve(
+        long,
+        Log("log", 0o440, "", log=lambda _: long),
+        Level("level", 0o440, "", wait=lambda *_: long.next()),
+        Watch("watch", 0o440, "", watch=lambda *_: long),
+        Queue("queue", 0o660, "", put=lambda taker, _, data: taker.take(data), head=lambda *_: long.head()),
+    )
+    async with line_to(server) as line:
+        await line.begin(msize=1024 * 1024)
+        assert isinstance(await line.rpc(Twalk(1, 0, 1, (name,))), Rwalk)
+        assert isinstance(await line.rpc(Topen(1, 1, _wire.OREAD)), Ropen)
+        assert await line.rpc(Tread(1, 1, 0, 1_000_000)) == Rread(1, bytes(65536))
+        at = 65536
+        while at < long.length:
+            piece = await line.rpc(Tread(1, 1, at, 1_000_000))
+            assert isinstance(piece, Rread)
+            assert piece.data
+            at += len(piece.data)
+        assert at == long.length
     await server.close()
 
 

@@ -73,7 +73,8 @@ class LogFile(OpenFile):
         self._gap = Gap(wanted=place.attached.options.kernel)
 
     async def read(self, offset: int, count: int) -> bytes:
-        """What is there, or what comes next."""
+        """What is there, which may have to be fetched, or what comes next."""
+        count = min(count, WAITED_BYTES)
         data = await self._log.read(offset, count)
         if data:
             return self._gap.after(data, count, last=offset + len(data) >= self._log.length)
@@ -82,4 +83,4 @@ class LogFile(OpenFile):
         self._place.check()
         if not await within(self._place.attached.options.yield_s, self._log.more(offset), otherwise=False):
             return b""
-        return self._gap.after(await self._log.read(offset, min(count, WAITED_BYTES)), count, last=True)
+        return self._gap.after(await self._log.read(offset, count), count, last=True)

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from ninep._session import OpenFile
 from ninep.files.inbox import Check, SinkFile, Take
+from ninep.files.waiting import WAITED_BYTES
 from ninep.tree import Entry, Place
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ class QueueFile(SinkFile):
             self._base = offset
             head = self._queue.head(self._place.obj, self._place.peer)
             if isinstance(head, Awaitable):
-                return self._wait(head, offset, count)
+                return self._wait(head, offset, min(count, WAITED_BYTES))
             self._head = head
         return self._piece(offset, count)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from ninep._session import OpenFile
 from ninep.errors import NinepError
 from ninep.files.inbox import Check, SinkFile, Take
-from ninep.files.waiting import within
+from ninep.files.waiting import WAITED_BYTES, within
 from ninep.tree import Entry, Place
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ class LevelFile(OpenFile):
         if offset and self._value is not None:
             return self._value.piece(offset, count)
         self._place.check()
-        return self._wait(offset, count)
+        return self._wait(offset, min(count, WAITED_BYTES))
 
     async def _wait(self, offset: int, count: int) -> bytes:
         seconds = self._place.attached.options.yield_s
@@ -153,7 +153,7 @@ class WatchFile(SinkFile):
         if offset and self._value is not None:
             return self._piece(self._value, offset, count)
         self._place.check()
-        return self._next(offset, count)
+        return self._next(offset, min(count, WAITED_BYTES))
 
     async def _next(self, offset: int, count: int) -> bytes:
         async with self._lock:

@@ -6,8 +6,12 @@ tests start and interrupt.
 """
 
 import signal
+import sys
+from pathlib import Path
 
 from hypothesis import settings
+
+sys.path.append(str(Path(__file__).parent))  # for `threaded`, beside this file
 
 settings.register_profile("ollie", deadline=None)
 settings.load_profile("ollie")

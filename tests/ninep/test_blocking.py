@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,54 +17,25 @@ from ninep import _wire
 from ninep.blocking import Connection
 from ninep.dial import AddressError
 from ninep.errors import ConnectionLostError, NinepError, ProtocolError
-from ninep.files import Dir, Level, Peer, Request, Role, Sink, Text, Tree
-from ninep.server import Server
+from ninep.files import Dir, Level, Peer, Request, Sink, Text
+from threaded import Threaded
 
 _BIG = bytes(range(256)) * 4096
 _DEEP = "/".join(["d"] * 40)
 
 
-class Served:
-    """A server of a small tree, in a thread of its own."""
+class Served(Threaded):
+    """A server of a small tree."""
 
     def __init__(self, address: str, secret: bytes = b"") -> None:
         self.taken: list[bytes] = []
         self.cancelled = threading.Event()
         self.waiting = threading.Event()
-        self.unames: list[str] = []
-        self._secret = secret
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self.server = Server(Tree(self._entries(), self), self._attach, auth=self if secret else None)
-        self.address = self.run(self.server.listen(address))
+        super().__init__(address, secret)
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The result of something that runs in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+    def entries(self) -> tuple[Any, ...]:
+        """Files of every kind that a client meets."""
 
-    def until_idle(self) -> None:
-        """Wait until the server has no connection any more."""
-        self.run(self.server.until(lambda now: now.connections == 0))
-
-    def close(self) -> None:
-        """End the server and its thread."""
-        self.run(self.server.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def begin(self, _conn: object, _uname: str, _aname: str) -> "Conversation":
-        """Answers Tauth."""
-        return Conversation(self._secret)
-
-    async def _attach(self, _conn: object, uname: str, aname: str, auth: object) -> Peer:
-        if self._secret and auth is None:
-            raise NinepError("a secret is needed")
-        self.unames.append(uname)
-        return Peer(uname, aname, Role.GROUP)
-
-    def _entries(self) -> tuple[Any, ...]:
         async def echo(_obj: object, _peer: Peer, data: bytes) -> AsyncIterator[bytes]:
             yield b"you said: "
             yield data
@@ -106,29 +77,6 @@ class Served:
             Dir("many", "Many files.", many),
             deep,
         )
-
-
-class Conversation:
-    """An authentication by secret."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self._token = b""
-
-    @property
-    def done(self) -> bool:
-        """Whether the secret was right."""
-        return bool(self._token)
-
-    async def read(self, count: int) -> bytes:
-        """The token."""
-        return self._token[:count]
-
-    async def write(self, data: bytes) -> None:
-        """Takes the secret."""
-        if data != self._secret:
-            raise NinepError("wrong secret")
-        self._token = b"token"
 
 
 @pytest.fixture

@@ -6,74 +6,45 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ninep.errors import NinepError
-from ninep.files import Control, Dir, Level, Peer, Request, Role, Sink, Text, Tree
-from ninep.server import Server
+from ninep.files import Control, Dir, Level, Peer, Request, Sink, Text
 from ollie.cli import ollie_9p
+from threaded import Threaded
 
 _ODD = "a\nb\x1b]0;evil\x07\u202e"
 _COMMAND = [sys.executable, "-m", "ollie.cli.ollie_9p"]
 
 
-class Served:
-    """A server of a small tree, in a thread of its own."""
+class Served(Threaded):
+    """A server of a small tree."""
 
     def __init__(self, address: str, secret: bytes = b"") -> None:
         self.taken: list[bytes] = []
-        self.attached: list[tuple[str, str]] = []
         self.reached = threading.Event()
         self.cancelled = threading.Event()
-        self._go_on = asyncio.Event()
-        self._secret = secret
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self.server = Server(Tree(self._entries(), self), self._attach, auth=self if secret else None)
-        self.address = self.run(self.server.listen(address))
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The result of something that runs in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        self.slow = asyncio.Event()
+        super().__init__(address, secret)
 
     def go_on(self) -> None:
         """Let `slow` say its second word."""
-        self._loop.call_soon_threadsafe(self._go_on.set)
+        self.soon(self.slow.set)
 
-    def until_idle(self) -> None:
-        """Wait until the server has no connection any more."""
-        self.run(self.server.until(lambda now: now.connections == 0))
+    def entries(self) -> tuple[Any, ...]:  # noqa: C901  a callback for each file
+        """Files of every kind that a command meets."""
 
-    def close(self) -> None:
-        """End the server and its thread."""
-        self.run(self.server.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def begin(self, _conn: object, _uname: str, _aname: str) -> "Conversation":
-        """Answers Tauth."""
-        return Conversation(self._secret)
-
-    async def _attach(self, _conn: object, uname: str, aname: str, auth: object) -> Peer:
-        if self._secret and auth is None:
-            raise NinepError("a secret is needed")
-        self.attached.append((uname, aname))
-        return Peer(uname, aname, Role.GROUP)
-
-    def _entries(self) -> tuple[Any, ...]:  # noqa: C901  a callback for each file
         async def echo(_obj: object, _peer: Peer, data: bytes) -> AsyncIterator[bytes]:
             yield b"you said: "
             yield data
 
         async def slow(_obj: object, _peer: Peer, _data: bytes) -> AsyncIterator[bytes]:
             yield b"first\n"
-            await self._go_on.wait()
+            await self.slow.wait()
             yield b"second\n"
 
         async def bare(_obj: object, _peer: Peer, data: bytes) -> None:
@@ -112,29 +83,6 @@ class Served:
             Dir("odd", "A name for a terminal.", (Text(_ODD, 0o444, "Odd.", render=lambda _obj, _peer: b""),)),
             Dir("dir", "A directory.", (Text("x y", 0o444, "Odd.", render=lambda _obj, _peer: b"odd\n"),)),
         )
-
-
-class Conversation:
-    """An authentication by secret."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self._token = b""
-
-    @property
-    def done(self) -> bool:
-        """Whether the secret was right."""
-        return bool(self._token)
-
-    async def read(self, count: int) -> bytes:
-        """The token."""
-        return self._token[:count]
-
-    async def write(self, data: bytes) -> None:
-        """Takes the secret."""
-        if data != self._secret:
-            raise NinepError("wrong secret")
-        self._token = b"token"
 
 
 @pytest.fixture

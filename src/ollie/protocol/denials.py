@@ -188,7 +188,7 @@ def _denials(line: str, before: Sequence[str], command: str) -> Iterator[Denial]
     elif (tool := _OWN_TOOLS.get(command.partition(" {")[0])) and (match := _OWN.search(line)):
         yield Denial(match["path"], tool)
     elif _UNREACHED.search(line):
-        yield Denial("", (UNIX,) if _UNIX_MEANT.search(command) else (NETWORK,))
+        yield _unreached(command)
     else:
         for rule in _RULES:
             if match := rule.words.search(line):
@@ -201,6 +201,11 @@ def _both(match: re.Match[str], operations: tuple[str, ...], to: tuple[str, ...]
         yield Denial(match["path"], operations)
     if to:
         yield Denial(match["to"], to)
+
+
+def _unreached(told: str) -> Denial:
+    """A peer that was not reached; what is told besides may say what it was."""
+    return Denial("", (UNIX,) if _UNIX_MEANT.search(told) else (NETWORK,))
 
 
 def _meant(command: str, path: str, operations: tuple[str, ...]) -> tuple[str, ...]:
@@ -219,7 +224,7 @@ def _python(match: re.Match[str], before: Sequence[str], command: str) -> Iterat
     path = match["path"]
     if path is None:
         if _SOCKET.search(trace):
-            yield Denial("", (UNIX,) if _UNIX_MEANT.search(f"{command}\n{trace}") else (NETWORK,))
+            yield _unreached(f"{command}\n{trace}")
     elif match["to"]:
         yield Denial(match["to"], ("create",))
     elif "_execute_child" in trace:

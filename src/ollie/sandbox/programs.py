@@ -18,9 +18,9 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import ninep
@@ -43,6 +43,7 @@ _INTERPRETERS = (
     (re.compile(r"java|javac"), "lib/modules"),
 )
 _MOST_ENTRIES = 10_000  # that are looked at in one directory
+_MOST_LINKS = 40  # as the kernel
 
 # Version managers, by the place of their programs in the home directory: what these read and run elsewhere.
 _MANAGERS: dict[str, tuple[str, ...]] = {
@@ -165,9 +166,24 @@ def _of_directory(directory: str, home: str, policy: Policy) -> list[str]:
 
 def _of_programs(entries: Iterable["os.DirEntry[str]"], home: str, policy: Policy) -> list[str]:
     """What these lead to, as far as they are programs that the policy does not give already."""
-    targets = {os.path.realpath(entry.path) for entry in entries}
-    missing = [target for target in targets if not rights_at(policy.filesystem, target) >= {"r", "x"}]
+    # A directory of programs has thousands of links, into few directories.
+    real = cache(os.path.realpath)
+    given = cache(lambda path: rights_at(policy.filesystem, path) >= {"r", "x"})
+    targets = {_target(entry.path, real) for entry in entries}
+    missing = [target for target in targets if not given(os.path.dirname(target)) and not given(target)]  # noqa: PTH120  so many
     return list(itertools.chain.from_iterable(_of_program(target, home) for target in missing))
+
+
+def _target(path: str, real: Callable[[str], str]) -> str:
+    """What a path leads to, by what resolves its directories; a link when it leads to too many others."""
+    for _ in range(_MOST_LINKS):
+        directory, name = os.path.split(path)
+        path = f"{real(directory)}/{name}"
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))  # noqa: PTH115, PTH118, PTH120  so many
+        except OSError:  # no link, or nothing there
+            break
+    return path
 
 
 def _entries(directory: str) -> list["os.DirEntry[str]"]:

@@ -274,11 +274,17 @@ class Client:
         return b"".join([piece async for piece in self.rdwr_stream(path, data)])
 
     async def rdwr_stream(self, path: str, data: bytes) -> AsyncIterator[bytes]:
-        """Write a request and give the pieces of the answer as they come."""
-        async with await self.open(path, ORDWR) as file:
+        """Write a request and give the pieces of the answer as they come, which say how the request was taken.
+
+        The clunk behind them is not waited for: a file that judges what was written only then is none for this.
+        """
+        file = await self.open(path, ORDWR)
+        try:
             await file.write(data)
             async for piece in file.chunks():
                 yield piece
+        finally:
+            file.discard()
 
     async def ls(self, path: str = "") -> list[Stat]:
         """The entries of a directory, in the server's order."""

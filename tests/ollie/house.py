@@ -65,6 +65,12 @@ class House:
         path = self.home / ".local/share/ollie/logs/olliesrv.log"
         return path.read_text() if path.exists() else ""
 
+    def replay(self, script: str) -> None:
+        """Have the agents of its server answer as a script says, and so need no model."""
+        path = self.path / "script.yaml"
+        path.write_text(script)
+        self.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(path)}
+
     def _inside(self, command: tuple[str, ...]) -> list[str]:
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
         return ["nsenter", "--target", str(self._first), *user, "--pid", "--mount", f"--wdns={self.work}", *command]

@@ -70,9 +70,7 @@ def compatible() -> Iterator[http.server.ThreadingHTTPServer]:
 @pytest.fixture(autouse=True)
 def replay(house: House) -> None:
     """Agents that need no model, in a directory with three files."""
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
     for name in ("a.txt", "b.txt", "error.log"):
         (house.work / name).write_text(f"this is {name}\n")
 

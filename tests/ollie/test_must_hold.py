@@ -31,9 +31,7 @@ ENDLESS = {
 def server() -> Iterator[House]:
     """A server that the tests of this module share, with one agent."""
     house = House()
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
     house.ok("olliesrv", "start")
     house.write("session/new", "name=one")
     house.write("session/one/agent/new", f"name=coder cwd={house.work}")
@@ -98,9 +96,7 @@ def test_killing_an_agent_ends_its_tools(server: House) -> None:
 
 def test_the_end_of_the_server_ends_everything(house: House) -> None:
     """When `olliesrv stop` returns neither tools nor tool servers are alive."""
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
     house.ok("olliesrv", "start")
     for session in ("one", "two"):
         house.write("session/new", f"name={session}")
@@ -136,9 +132,7 @@ class OnTcp:
 
     def __init__(self, *options: str) -> None:
         self.house = house = House()
-        script = house.path / "script.yaml"
-        script.write_text(SCRIPT)
-        house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+        house.replay(SCRIPT)
         house.run("olliesrv", "start", "--listen", "tcp!127.0.0.1!0", *options)
         (port,) = re.findall(r"listening on tcp!127\.0\.0\.1!(\d+)", house.log)
         house.write("session/new", "name=one")

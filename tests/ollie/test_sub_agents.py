@@ -35,9 +35,7 @@ AGENT = "session/one/agent/coder"
 @pytest.fixture
 def server(house: House) -> Iterator[House]:
     """A server with one agent."""
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
     house.ok("olliesrv", "start")
     house.write("session/new", "name=one")
     house.write("session/one/agent/new", f"name=coder cwd={house.work}")

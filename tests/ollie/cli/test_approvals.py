@@ -35,9 +35,7 @@ RUN = "run () {{ {}; }}; run 2>&1"
 def server() -> Iterator[House]:
     """A server with an agent that asks for what it is told to ask for."""
     house = House()
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
     house.ok("olliesrv", "start")
     house.write("session/new", "name=one")
     for name in ("coder", "other"):

@@ -36,9 +36,7 @@ turns:
 @pytest.fixture(autouse=True)
 def replay(house: House) -> None:
     """Agents that need no model."""
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
 
 
 def test_ask_starts_the_server(house: House) -> None:

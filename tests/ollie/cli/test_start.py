@@ -17,9 +17,7 @@ IDLE_LIMIT_KB = 75 * 1024
 @pytest.fixture(autouse=True)
 def replay(house: House) -> None:
     """Agents that need no model."""
-    script = house.path / "script.yaml"
-    script.write_text(SCRIPT)
-    house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(script)}
+    house.replay(SCRIPT)
 
 
 @pytest.fixture

@@ -37,9 +37,8 @@ class Place:
     def __init__(self, *options: str) -> None:
         self.house = House()
         house = self.house
-        (house.path / "script.yaml").write_text(SCRIPT)
+        house.replay(SCRIPT)
         (house.path / "bare.py").write_text(BARE)
-        house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(house.path / "script.yaml")}
         self._allow_clients()
         done = house.run("olliesrv", "start", "--listen", "tcp!127.0.0.1!0", *options)
         assert done.returncode == 0, done.stderr

@@ -61,8 +61,7 @@ class Place:
     def __init__(self, limits: str = "true", config: str = "") -> None:
         self.house = house = House()
         (house.config / "config.yaml").write_text(config)
-        (house.path / "script.yaml").write_text(SCRIPT)
-        house.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(house.path / "script.yaml")}
+        house.replay(SCRIPT)
         house.sh(f"{limits}; exec olliesrv start")
         below = house.work / "below"
         below.mkdir()

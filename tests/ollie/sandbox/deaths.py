@@ -201,16 +201,16 @@ async def paths_replaced(place: str) -> dict[str, object]:
     """What one program after another reads by one policy, while its paths come to be other files, links or none."""
     given = Path(place) / "given"
     given.mkdir()
-    names = ("file", "directory/file", "work/entry/file")
-    paths = [f"{given}/file", f"{given}/directory", f"{given}/work/entry"]
-    policy = {"filesystem": {"rox": SYSTEM, "ro": paths, "rw": [f"{given}/work"]}}
+    names = ("file", "directory/file", "own/entry/file")
+    paths = [f"{given}/file", f"{given}/directory", f"{given}/own/entry"]
+    policy = {"filesystem": {"rox": SYSTEM, "ro": paths, "rw": [f"{given}/own"]}}
     own = Launcher()
     seen: dict[str, list[str]] = {}
 
     async def look(when: str) -> None:
         seen[when] = [await _shown(f"{given}/{name}", place, policy, own) for name in names]
 
-    (given / "work").mkdir()
+    (given / "own").mkdir()
     await look("absent")
     for name in names:
         (given / name).parent.mkdir(exist_ok=True)
@@ -222,8 +222,8 @@ async def paths_replaced(place: str) -> dict[str, object]:
     (given / "directory").mkdir()
     (given / "directory/file").write_text("second")
     await look("replaced")
-    (given / "work/entry").rename(given / "work/moved")
-    (given / "work/entry").symlink_to(Path(place) / "outside")
+    (given / "own/entry").rename(given / "own/moved")
+    (given / "own/entry").symlink_to(Path(place) / "outside")
     (Path(place) / "outside/file").write_text("hidden")
     (given / "file").unlink()
     (given / "file").symlink_to("directory/file")

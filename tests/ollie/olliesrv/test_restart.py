@@ -95,9 +95,9 @@ async def test_a_turn_that_was_cut_is_closed(ollie: Ollie, agent: Agent, serve: 
     """With a note; what the model had said is kept, and the next turn works."""
     await agent.prompt(b"slow", by=None)
     await running(agent, b"slow")
-    turns = await agent.runner.turns()
+    driver = await agent.runner.load()
     for delta in (ReasoningDelta("hm"), TextDelta("I begin"), TextDelta(" and\n")):
-        turns.feed(Streamed(turns.state.request, delta))
+        driver.feed(Streamed(driver.state.request, delta))
     await crash(ollie.store)
     later = await serve()
     again = await the_agent(later)

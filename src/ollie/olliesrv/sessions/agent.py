@@ -21,8 +21,8 @@ from ollie.olliesrv.settings.ceilings import Ceiling, covers
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.turns import prompts
+from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Chat, Transcript
-from ollie.olliesrv.turns.counts import Counts
 from ollie.olliesrv.turns.plan import Plan
 from ollie.olliesrv.turns.queue import Lease
 from ollie.olliesrv.turns.runner import Runner
@@ -49,18 +49,18 @@ class Agent(Entity[AgentRow]):
 
     def __init__(self, row: AgentRow, session: "Session", services: Services) -> None:
         super().__init__(row)
-        store = services.store
         self.session = session
-        ended = Counts.decode(store.stats(row.id)).totals.turns > 0
+        self._services = services
+        self._store = store = services.store
+        self.account = Account(lambda: self.outfit, store, lambda: self.runner.driver, session.account)
+        ended = self.account.counts.totals.turns > 0
         self.states = States(state_of(turn=False, queued=False, paused=session.paused), ended=ended)
         self.chat = Chat(store, row.id, LogName.CHAT, self.states)
         self.chat_raw = Chat(store, row.id, LogName.CHAT_RAW, self.states)
         self.plan = Plan(store, row.id, self._plan_written)
-        self._services = services
-        self._store = store
         self._transcript = Transcript(store, row.id, self.chat, self.chat_raw)
         self.runner = Runner(
-            row.id, lambda: self.outfit, self._transcript, self.plan, session, services, self._announce
+            row.id, lambda: self.outfit, self._transcript, self.plan, self.account, session, services, self._announce
         )
 
     # Who it is, and who may do what to it.

@@ -97,7 +97,7 @@ class Session(Entity[SessionRow]):
     def account(self, agent: str) -> Account | None:
         """What the agent of an id has used; None when it is not there."""
         found = self._agents.get(agent)
-        return found.runner.account if found is not None else None
+        return found.account if found is not None else None
 
     def agents(self) -> list[Agent]:
         """Its agents, in order of creation."""
@@ -247,7 +247,7 @@ class Session(Entity[SessionRow]):
         words = await agent.runner.last_words()
         by = self.find_agent(agent.row.parent)
         if by is not None and words:
-            await by.runner.turns()  # the chat goes on behind what is written
+            await by.runner.load()  # the chat goes on behind what is written
             subagents.tell(by, agent, words)
         with contextlib.suppress(StoreError):  # then it is done later
             await agent.kill(by=None)

@@ -13,7 +13,7 @@ from ollie.engine.limits import exceeded
 from ollie.engine.turn import State
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.turns.counts import Counts
-from ollie.olliesrv.turns.driver import Turns
+from ollie.olliesrv.turns.driver import Driver
 from ollie.store.rows import Seq
 from ollie.store.sqlite import Store
 
@@ -26,7 +26,7 @@ class Account:
     Args:
         outfit: gives what the agent works with now.
         store: where the counts are kept.
-        turns: gives the turns of the agent, None before there were any.
+        driver: gives the driver of its engine, None before its first turn.
         find: gives the account of the agent of an id, None when it is not there.
     """
 
@@ -34,14 +34,14 @@ class Account:
         self,
         outfit: Callable[[], Outfit],
         store: Store,
-        turns: Callable[[], Turns | None],
+        driver: Callable[[], Driver | None],
         find: "Callable[[str], Account | None]",
     ) -> None:
         self._agent = outfit().row.id
         self.counts = Counts.decode(store.stats(self._agent))
         self._outfit = outfit
         self._store = store
-        self._turns = turns
+        self._driver = driver
         self._find = find
 
     def take(self, state: State, *, chat_offset: int | None = None) -> Seq | None:
@@ -53,10 +53,10 @@ class Account:
 
     def charge(self, cost_usd: float) -> None:
         """An agent that this one made has cost so much."""
-        turns = self._turns()
-        if turns is not None:
-            turns.feed(Spent(cost_usd))
-            self.take(turns.state)
+        driver = self._driver()
+        if driver is not None:
+            driver.feed(Spent(cost_usd))
+            self.take(driver.state)
         else:
             totals = replace(self.counts.totals, cost_usd=self.counts.totals.cost_usd + cost_usd)
             self._put(replace(self.counts, totals=totals))

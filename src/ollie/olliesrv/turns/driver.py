@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Turns:
-    """The turns of one agent.
+class Driver:
+    """Drives the engine of one agent.
 
     Args:
         state: where its engine begins.

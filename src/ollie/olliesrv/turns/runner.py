@@ -29,7 +29,7 @@ from ollie.olliesrv.settings.services import Services
 from ollie.olliesrv.toolserver.toolserver import Call
 from ollie.olliesrv.turns.account import Account
 from ollie.olliesrv.turns.chat import Transcript, history
-from ollie.olliesrv.turns.driver import Turns
+from ollie.olliesrv.turns.driver import Driver
 from ollie.olliesrv.turns.ends import Ends
 from ollie.olliesrv.turns.kit import Kit, problem
 from ollie.olliesrv.turns.patience import patiently
@@ -53,9 +53,13 @@ class Runner:
         outfit: gives what the agent works with now.
         transcript: where what happens is written.
         plan: its plan.
+        account: what it has used.
         session: its session.
         services: what the server has.
         announce: told the state whenever it may have changed.
+
+    Attributes:
+        driver: of its engine; None before it is needed.
     """
 
     def __init__(  # noqa: PLR0917  each is one thing it needs, and one place makes it
@@ -64,6 +68,7 @@ class Runner:
         outfit: Callable[[], Outfit],
         transcript: Transcript,
         plan: Plan,
+        account: Account,
         session: "Session",
         services: Services,
         announce: Callable[[State], None],
@@ -74,11 +79,12 @@ class Runner:
         self._outfit = outfit
         self._transcript = transcript
         self._plan = plan
+        self._account = account
         self._session = session
         self._services = services
         self._store = services.store
         self._announce = announce
-        self._turns: Turns | None = None
+        self.driver: Driver | None = None
         self._loading = asyncio.Lock()
         self._fetching: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -90,14 +96,13 @@ class Runner:
         self._connected = False
         self._pressing = False
         self._ends = Ends()
-        self.account = Account(outfit, services.store, lambda: self._turns, session.account)
 
     # Its queue.
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs, or is being made ready."""
-        return self._preparing is not None or (self._turns is not None and not self._turns.idle)
+        return self._preparing is not None or (self.driver is not None and not self.driver.idle)
 
     @property
     def queued(self) -> int:
@@ -119,11 +124,11 @@ class Runner:
         """What it is doing, for people; empty for nothing."""
         if self._preparing is not None:
             return self._trouble or "starting"
-        if self._turns is None:
+        if self.driver is None:
             return ""
         if self.busy and self._session.toolsrv.connection.asks(self._agent):
             return "waiting for approval"
-        return self._turns.trouble or self._turns.state.activity
+        return self.driver.trouble or self.driver.state.activity
 
     def enqueue(self, text: str, *, pressing: bool = False) -> Seq:
         """Add a prompt to the queue, and begin its turn if it may run now; a pressing one may also in a pause."""
@@ -138,10 +143,10 @@ class Runner:
             return False, self.enqueue(text)
         entry, seq = self._queue.inject(text)
         words = ev.Inject(text, entry)
-        if self._turns is None or self._preparing is not None:
+        if self.driver is None or self._preparing is not None:
             self._words.append(words)  # until the turn begins
         else:
-            self._turns.feed(words)
+            self.driver.feed(words)
         return True, seq
 
     def given(self, entries: Sequence[int]) -> Seq:
@@ -150,10 +155,10 @@ class Runner:
 
     def complete(self, key: str, message: str) -> Seq:
         """Add a message to the queue, unless one with this key was added before; a queue that is held stays held."""
-        if self.account.complete(key):
+        if self._account.complete(key):
             self._queue.add(message)
         # In one step of the loop with the entry, so that the store has both or neither.
-        seq = self.account.stored()
+        seq = self._account.stored()
         self.advance()
         return seq
 
@@ -191,19 +196,19 @@ class Runner:
         if self._stop_note:
             self._fetching.cancel()
         try:
-            turns = await patiently(self.turns, self._in_trouble)
+            driver = await patiently(self.load, self._in_trouble)
             await asyncio.wait({self._fetching})
             self._problem = problem(self._fetching)
         finally:
             self._fetching.cancel()
             self._fetching = self._preparing = None
-        self._begin(turns, queued)
+        self._begin(driver, queued)
         self._changed()
 
     def _in_trouble(self, why: str) -> None:
         self._trouble = why
 
-    def _begin(self, turns: Turns, queued: Queued) -> None:
+    def _begin(self, driver: Driver, queued: Queued) -> None:
         """Take a prompt from the queue into the history; the turn that follows runs by itself."""
         try:
             setup = self._outfit().setup(self._kit.specs)
@@ -214,7 +219,7 @@ class Runner:
         self._pressing = False
         words, self._words = self._words, []
         stop = [ev.Stop(self._stop_note)] if self._stop_note else []
-        turns.feed(ev.Configure(setup), ev.Prompt(queued.text), *words, *stop)
+        driver.feed(ev.Configure(setup), ev.Prompt(queued.text), *words, *stop)
 
     def _changed(self) -> None:
         """Announce the state; the tool server is held while it is `running`."""
@@ -226,15 +231,15 @@ class Runner:
             (connection.hold if running else connection.release)()
         self._announce(state)
 
-    async def turns(self) -> Turns:
-        """Its turns; made when they are first needed, with the history as it is stored."""
+    async def load(self) -> Driver:
+        """The driver; made when it is first needed, with the history as it is stored."""
         async with self._loading:
-            if self._turns is None:
+            if self.driver is None:
                 past = await self._past()
                 await self._transcript.resume()
-                totals = self.account.counts.totals
-                self._turns = Turns(Engine(ev.Setup(""), past, self._plan.text, totals, turn=totals.turns), self)
-        return self._turns
+                totals = self._account.counts.totals
+                self.driver = Driver(Engine(ev.Setup(""), past, self._plan.text, totals, turn=totals.turns), self)
+        return self.driver
 
     async def _past(self) -> tuple[Message, ...]:
         return history(await self._store.records(self._agent))
@@ -243,7 +248,7 @@ class Runner:
         """Close the turn that an earlier server was in the middle of when it ended."""
         past = await self._past()
         said = await self._transcript.resume_cut(past)
-        counts = self.account.counts
+        counts = self._account.counts
         self._transcript.append(cut.close(past, said, counts.totals.turns, counts.cost_last_turn_usd))
         self._store.set_busy(self._agent, busy=False)
 
@@ -255,14 +260,14 @@ class Runner:
 
     def backend(self) -> Backend:
         """The backend to ask; a `RefusedError` when there is none, or nothing may be asked any more."""
-        problem = self._problem or self.account.exhausted()
+        problem = self._problem or self._account.exhausted()
         if problem:
             raise RefusedError(problem)
         return self._outfit().backend()
 
     def append(self, records: Sequence[Record]) -> Seq:
         """Write records to the chat and the history, and count."""
-        assert self._turns is not None
+        assert self.driver is not None
         chat_offset = None
         for record in records:
             if isinstance(record, Prompted):
@@ -272,7 +277,7 @@ class Runner:
             if isinstance(record, Failed):
                 self._session.tell("error", self._agent, {"error": record.text})
         seq = self._transcript.append(records)
-        return self.account.take(self._turns.state, chat_offset=chat_offset) or seq
+        return self._account.take(self.driver.state, chat_offset=chat_offset) or seq
 
     async def stored(self, seq: Seq, trouble: Callable[[StoreError], None]) -> None:
         """Return when everything up to this change is durable, however often that fails; `trouble` is told."""
@@ -311,9 +316,9 @@ class Runner:
 
     def reconfigure(self) -> None:
         """Settings have changed: from the next request on they count."""
-        if self._turns is not None:
+        if self.driver is not None:
             with contextlib.suppress(RefusedError):  # the next turn says what is wrong
-                self._turns.feed(ev.Configure(self._outfit().setup(self._kit.specs)))
+                self.driver.feed(ev.Configure(self._outfit().setup(self._kit.specs)))
 
     async def retool(self, again: str = "") -> None:
         """It is to have other tools: from the next request on it does.
@@ -326,8 +331,8 @@ class Runner:
 
     def set_plan(self, text: str) -> None:
         """The plan was written by somebody else than the model."""
-        if self._turns is not None:
-            self._turns.feed(ev.SetPlan(text))
+        if self.driver is not None:
+            self.driver.feed(ev.SetPlan(text))
 
     async def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that the agent has, its own (`engine/own.py`) included; starts the tool server if need be."""
@@ -338,13 +343,13 @@ class Runner:
         if not self.busy:
             return False
         over = self.turn_end()
-        work = self._turns.tasks if self._turns else ()
+        work = self.driver.tasks if self.driver else ()
         if self._preparing is not None:
             self._stop_note = note
             if self._fetching is not None:
                 self._fetching.cancel()
-        elif self._turns is not None:
-            self._turns.feed(ev.Stop(note))
+        elif self.driver is not None:
+            self.driver.feed(ev.Stop(note))
         config = self._services.config
         if not (await asyncio.wait({over}, timeout=config.stop_s + config.close_s))[0]:
             raise RefusedError(
@@ -357,11 +362,11 @@ class Runner:
 
     async def clear(self) -> bool:
         """Forget the history; False when a turn runs."""
-        turns = await self.turns()
+        driver = await self.load()
         if self.busy:
             return False
-        turns.feed(ev.Clear())
-        await self._store.stored(turns.last)
+        driver.feed(ev.Clear())
+        await self._store.stored(driver.last)
         return True
 
     async def close(self) -> None:
@@ -373,8 +378,8 @@ class Runner:
         if work:
             await asyncio.wait(work)
         self._fetching = self._preparing = None
-        if self._turns is not None:
-            await self._turns.close(self._services.config.cancel_s + self._services.config.close_s)
+        if self.driver is not None:
+            await self.driver.close(self._services.config.cancel_s + self._services.config.close_s)
         self._queue.close()
         self._ends.fail(gone())
         if self._connected:

@@ -95,7 +95,7 @@ async def hanging(agent: Agent, count: int = 1) -> list[Agent]:
 
 
 def cost(agent: Agent) -> float:
-    return agent.runner.account.counts.totals.cost_usd
+    return agent.account.counts.totals.cost_usd
 
 
 async def test_the_reply_is_the_result(begin: Make) -> None:
@@ -241,7 +241,7 @@ async def test_a_chain_is_stopped_from_its_top(begin: Make) -> None:
     made = agent.session.agents()[1:]
     await agent.stop(by=None)
     assert agent.session.agents() == [agent]
-    assert all(one.gone and not one.runner._turns.tasks for one in made)
+    assert all(one.gone and not one.runner.driver.tasks for one in made)
     await results(agent)
 
 
@@ -257,8 +257,8 @@ async def test_it_ends_with_its_maker(begin: Make, how: str) -> None:
     else:
         await agent.session.close()
     assert made.gone
-    assert made.runner._turns is not None
-    assert made.runner._turns.tasks == []
+    assert made.runner.driver is not None
+    assert made.runner.driver.tasks == []
     assert made not in agent.session.agents()
 
 
@@ -285,7 +285,7 @@ async def test_a_budget_is_for_all_that_an_agent_makes(begin: Make) -> None:
     agent = await begin({"prompt": "dear"}, cfg={"max_cost_usd": "0.7"})
     used_up = "the budget of $0.70 is used up (max_cost_usd); raise it to go on"
     assert await spawned(agent) == [(f"one\nthe sub-agent ended early: {used_up}", True)]
-    assert cost(agent) == agent.runner.account.counts.cost_last_turn_usd == 0.75
+    assert cost(agent) == agent.account.counts.cost_last_turn_usd == 0.75
     assert (await agent.chat.read(0, 1000)).decode() == f"> spawn\n\nI ask.\n\n! {used_up}\n"
 
 

@@ -139,13 +139,13 @@ async def test_an_agent_takes_a_profile_within_its_ceiling(serve: Callable[..., 
 async def test_the_system_prompt_is_what_the_model_gets(serve: Callable[..., Any], place: Path) -> None:
     """The built-in one, with the directory; or the setting."""
     agent = await make(serve, place)
-    turns = await agent.runner.turns()
+    driver = await agent.runner.load()
     agent.runner.reconfigure()
-    assert await command(agent, "systemprompt") == f"{turns.state.setup.system}\n"
-    assert "You are Ollie" in turns.state.setup.system
+    assert await command(agent, "systemprompt") == f"{driver.state.setup.system}\n"
+    assert "You are Ollie" in driver.state.setup.system
     await agent.change({"system": "Be kind."}, by=None)
     assert await command(agent, "systemprompt") == f"Be kind.\n\nWorking directory: {place}/project\n"
-    assert turns.state.setup.system.startswith("Be kind.")
+    assert driver.state.setup.system.startswith("Be kind.")
 
 
 async def test_the_models_of_its_backend_are_listed(serve: Callable[..., Any], place: Path) -> None:

@@ -8,7 +8,7 @@ from ollie.protocol.words import moment
 
 def render(agent: Agent, _peer: OlliePeer) -> bytes:
     """`key=value` lines, values escaped as in a payload; no context limit is known of any model."""
-    outfit, counts = agent.outfit, agent.runner.account.counts
+    outfit, counts = agent.outfit, agent.account.counts
     totals, usage = counts.totals, counts.totals.usage
     values = {
         "state": agent.state,

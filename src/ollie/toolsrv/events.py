@@ -82,8 +82,7 @@ class EventWatcher(Watcher):
 
 def of_run(run: Run) -> Event:
     """A run that has started, or ended."""
-    told = run.exit is not None and run.task.background and bool(run.task.agent)
-    ended = {"exit": run.exit_code, "told": told} if run.state is State.EXITED else {}
+    ended = {"exit": run.exit_code, "told": run.exit is not None and run.task.told} if run.state is State.EXITED else {}
     return {
         "event": "proc",
         "state": run.state,

@@ -141,7 +141,7 @@ class Executor:
         self._admit(job.task.agent)
         run = self._runs.open(job.task, Output(self._settings.output_bytes))
         printed = Output(self._settings.output_bytes) if job.blocks else run.output
-        if _is_told(run):
+        if run.task.told:
             self._done.started(run)
         self._runs.work(self._work(job, run, printed))
         return run, printed
@@ -169,7 +169,7 @@ class Executor:
             failure = str(error)
         finally:
             run.finished(end, "" if end else failure)
-            if _is_told(run):
+            if run.task.told:
                 self._note(job, run)
             self._events.emit(run.task.agent, of_run(run))
             # Whoever waits for the run is woken before.
@@ -268,11 +268,6 @@ class Executor:
         with os.fdopen(fd, "wb") as file:
             file.writelines(output.everything())
         return str(path)
-
-
-def _is_told(run: Run) -> bool:
-    """Whether its end is told to somebody: to the agent that did not wait for it."""
-    return run.task.background and bool(run.task.agent)
 
 
 def _readable(data: bytes) -> int:

@@ -201,7 +201,10 @@ def _apart(policy: Policy, written: set[str]) -> Policy:
 
 
 def _with_programs(policy: Policy, tool: ToolInfo, config_dir: str) -> Policy:
-    """The policy, with what no policy need name: where the tool's program is, and what `ollie-9p` is made of."""
+    """The policy, with what no policy need name: where the tool's program is, and what `ollie-9p` is made of.
+
+    A function imports what it needs where it runs, and not every interpreter is below `/usr`.
+    """
     if isinstance(tool.run, Script):
         found = _of_script(tool.run.argv[-1], config_dir)
         return _allowing(policy, (_PACKAGES,), found, found).called(policy.name)

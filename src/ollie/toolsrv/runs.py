@@ -60,6 +60,11 @@ class Task:
     session: str
     background: bool
 
+    @property
+    def told(self) -> bool:
+        """Whether its end is told to somebody: to the agent that does not wait for it."""
+        return self.background and bool(self.agent)
+
 
 @dataclass(frozen=True)
 class Keep:

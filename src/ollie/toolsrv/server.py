@@ -17,7 +17,7 @@ from ollie.toolsrv.execute import Executor
 from ollie.toolsrv.prepare import Settings
 from ollie.toolsrv.registry import Registry
 from ollie.toolsrv.runs import Run, Runs, State
-from ollie.toolsrv.sight import own, sees
+from ollie.toolsrv.sight import permitted, sees
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Toolsrv:
             self.auth.check_token(call.token)
         if not call.tool:
             raise NinepError("payload has no tool")
-        return replace(call, agent=own(peer, call.agent) if call.agent else peer.aname)
+        return replace(call, agent=permitted(peer, call.agent) if call.agent else peer.aname)
 
     async def end(self, agent: str) -> None:
         """An agent is gone: end what it runs, and forget what was kept for it.

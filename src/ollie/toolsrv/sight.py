@@ -9,7 +9,7 @@ def sees(peer: Peer, agent: str) -> bool:
     return peer.aname in {"", agent}
 
 
-def own(peer: Peer, agent: str) -> str:
+def permitted(peer: Peer, agent: str) -> str:
     """The agent that a peer asks about.
 
     Raises:

@@ -6,7 +6,7 @@ A model makes one with the tool `agent_spawn`, a client with the file `agent/new
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ninep.errors import PERMISSION_DENIED, NinepError
@@ -41,13 +41,9 @@ async def request(session: "Session", fields: Mapping[str, str], *, by: "Agent |
         RefusedError: why it cannot be made; or, behind the reply as far as it came, why its turn ended early.
     """
     if _passing(fields):
-        agent, stored = session.make_agent(fields, by=by, temporary=True)
-        try:
-            await session.stored(stored)
+        async with _passing_agent(session, fields, by) as agent:
             yield f"{agent.id}\n".encode()
             await asyncio.Event().wait()
-        finally:
-            await asyncio.shield(session.later(_remove(agent)))
     if not fields.get("prompt"):
         agent = await start(session, fields, by=by)
         yield f"{agent.id}\n".encode()
@@ -182,6 +178,17 @@ def _remedy(error: str) -> str:
     if error == PERMISSION_DENIED:
         return "; its directory, tools and sandbox must lie within yours"
     return "; do the task yourself" if "max_depth" in error else ""
+
+
+@contextlib.asynccontextmanager
+async def _passing_agent(session: "Session", fields: Mapping[str, str], by: "Agent | None") -> "AsyncIterator[Agent]":
+    """A new agent, which goes with this."""
+    agent, stored = session.make_agent(fields, by=by, temporary=True)
+    try:
+        await session.stored(stored)
+        yield agent
+    finally:
+        await asyncio.shield(session.later(_remove(agent)))
 
 
 async def _remove(agent: "Agent") -> None:

@@ -24,7 +24,7 @@ from ollie.sandbox.open_files import scarce
 
 _UCRED = struct.Struct("iII")  # pid, uid, gid: unix(7)
 _SAID_BYTES = 4096
-NO_TOOL_SERVER = "no tool server runs"
+NO_TOOL_SERVER = "no tool server runs; a turn of the session starts one"
 _UNAME = "ollie"
 _KILL_S = 5.0  # how long a machine under load may take to end a process that was killed
 

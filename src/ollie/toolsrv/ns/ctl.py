@@ -3,23 +3,23 @@
 from ninep.files import Command
 from ninep.tree import Peer
 from ollie.toolsrv.server import Toolsrv
-from ollie.toolsrv.sight import own
+from ollie.toolsrv.sight import permitted
 
 
 async def _load(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
     agent, tool = argument.split()
-    toolsrv.registry.load(own(peer, agent), tool)
+    toolsrv.registry.load(permitted(peer, agent), tool)
     return ""
 
 
 async def _unload(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
     agent, tool = argument.split()
-    toolsrv.registry.unload(own(peer, agent), tool)
+    toolsrv.registry.unload(permitted(peer, agent), tool)
     return ""
 
 
 async def _end(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
-    await toolsrv.end(own(peer, argument))
+    await toolsrv.end(permitted(peer, argument))
     return ""
 
 

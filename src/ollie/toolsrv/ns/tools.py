@@ -8,12 +8,12 @@ about no other.
 from ninep.tree import Peer
 from ollie.toolsrv.json_line import json_line
 from ollie.toolsrv.server import Toolsrv
-from ollie.toolsrv.sight import own
+from ollie.toolsrv.sight import permitted
 
 
 async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The tools of the agent whose id was written."""
-    return _listing(toolsrv, own(peer, text.strip())).decode()
+    return _listing(toolsrv, permitted(peer, text.strip())).decode()
 
 
 def text(toolsrv: Toolsrv, peer: Peer) -> bytes:

@@ -6,12 +6,12 @@ decimal number and a newline. Who attached for an agent asks about no other.
 
 from ninep.tree import Peer
 from ollie.toolsrv.server import Toolsrv
-from ollie.toolsrv.sight import own
+from ollie.toolsrv.sight import permitted
 
 
 async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The revision of the agent whose id was written."""
-    return f"{toolsrv.registry.revision(own(peer, text.strip()))}\n"
+    return f"{toolsrv.registry.revision(permitted(peer, text.strip()))}\n"
 
 
 def text(toolsrv: Toolsrv, peer: Peer) -> bytes:

@@ -9,7 +9,7 @@ from ninep.tree import Role
 from ollie.olliesrv.door.peer import OlliePeer
 from ollie.olliesrv.errors import denied
 from ollie.olliesrv.ns.session.agent.proc import top
-from ollie.olliesrv.sessions import processes
+from ollie.olliesrv.sessions import runs
 from ollie.olliesrv.sessions.agent import Agent
 
 
@@ -56,7 +56,7 @@ async def _system_prompt(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
 
 
 async def _proc(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
-    return "\n".join("\t".join(row) for row in await processes.rows(agent.session, agent.id))
+    return "\n".join("\t".join(row) for row in await runs.rows(agent.session, agent.id))
 
 
 async def _proc_top(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
@@ -64,11 +64,11 @@ async def _proc_top(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
 
 
 async def _proc_out(agent: Agent, _peer: OlliePeer, pid: str) -> str:
-    return (await processes.output(agent, pid)).decode(errors="replace")
+    return (await runs.output(agent, pid)).decode(errors="replace")
 
 
 async def _end(word: str, agent: Agent, peer: OlliePeer, pid: str) -> str:
-    await processes.command(agent, pid, word, by=peer.agent)
+    await runs.command(agent, pid, word, by=peer.agent)
     return {"term": "terminated", "kill": "killed", "dismiss": "dismissed"}[word]
 
 

@@ -6,29 +6,27 @@ from typing import Final
 from ninep.files import Control, Each, Text, done
 from ninep.tree import Entry
 from ollie.olliesrv.ns.session.agent.proc import top
-from ollie.olliesrv.sessions import processes
+from ollie.olliesrv.sessions import runs
 from ollie.olliesrv.sessions.agent import Agent
-from ollie.olliesrv.sessions.processes import Process
+from ollie.olliesrv.sessions.runs import Run
 from ollie.olliesrv.toolserver.relay import RelayLevel, RelayLog
 
 # The files of one run; also of `session/{session}/toolsrv/proc/{pid}/`.
-PROCESS: Final[Sequence[Entry[Process]]] = (
+RUN: Final[Sequence[Entry[Run]]] = (
     RelayLog(
         "out",
         0o440,
         "Its output as it comes.",
-        of=lambda process, _peer: process.file("out"),
-        size=lambda process: process.output_bytes,
+        of=lambda run, _peer: run.file("out"),
+        size=lambda run: run.output_bytes,
     ),
-    RelayLevel(
-        "wait", 0o440, "Its exit code, as soon as it has exited.", of=lambda process, _peer: process.file("wait")
-    ),
-    Text("stat", 0o440, "Its state, key=value.", render=lambda process, _peer: process.stat()),
+    RelayLevel("wait", 0o440, "Its exit code, as soon as it has exited.", of=lambda run, _peer: run.file("wait")),
+    Text("stat", 0o440, "Its state, key=value.", render=lambda run, _peer: run.stat()),
     Control(
         "ctl",
         0o220,
         "Ends or dismisses it: term, kill, signal N, dismiss.",
-        command=lambda process, _peer, text: done(process.control(text)),
+        command=lambda run, _peer, text: done(run.control(text)),
     ),
 )
 
@@ -37,8 +35,8 @@ ENTRIES: Final[Sequence[Entry[Agent]]] = (
     Each(
         "{pid}",
         "One process.",
-        find=lambda agent, _peer, name: processes.find(agent.session, agent.id, name),
-        names=lambda agent, _peer: processes.names(agent.session, agent.id),
-        entries=PROCESS,
+        find=lambda agent, _peer, name: runs.find(agent.session, agent.id, name),
+        names=lambda agent, _peer: runs.names(agent.session, agent.id),
+        entries=RUN,
     ),
 )

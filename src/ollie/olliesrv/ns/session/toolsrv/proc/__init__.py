@@ -5,10 +5,10 @@ from typing import Final
 
 from ninep.files import Control, Each, Request
 from ninep.tree import Entry
-from ollie.olliesrv.ns.session.agent.proc import PROCESS
+from ollie.olliesrv.ns.session.agent.proc import RUN
 from ollie.olliesrv.ns.session.toolsrv import files
 from ollie.olliesrv.ns.session.toolsrv.proc import new, new_bg
-from ollie.olliesrv.sessions import processes
+from ollie.olliesrv.sessions import runs
 from ollie.olliesrv.sessions.session import Session
 from ollie.olliesrv.toolserver.relay import Relay
 
@@ -29,8 +29,8 @@ ENTRIES: Final[Sequence[Entry[Session]]] = (
     Each(
         "{pid}",
         "One run.",
-        find=lambda session, peer, name: processes.find(session, files.aname(peer), name),
-        names=lambda session, peer: processes.names(session, files.aname(peer)),
-        entries=PROCESS,
+        find=lambda session, peer, name: runs.find(session, files.aname(peer), name),
+        names=lambda session, peer: runs.names(session, files.aname(peer)),
+        entries=RUN,
     ),
 )

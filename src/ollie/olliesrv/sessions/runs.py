@@ -21,7 +21,7 @@ _PID_BITS = 24
 
 
 @dataclass(frozen=True)
-class Process:
+class Run:
     """A run.
 
     Args:
@@ -53,7 +53,7 @@ class Process:
             await client.write(f"proc/{self.pid}/ctl", command.encode())
 
 
-async def find(session: "Session", agent: str, name: str) -> Process | None:
+async def find(session: "Session", agent: str, name: str) -> Run | None:
     """The run of that number that is seen for the agent; None when there is none."""
     if session.toolsrv.process is None or not (name.isascii() and name.isdigit()):
         return None
@@ -64,17 +64,17 @@ async def find(session: "Session", agent: str, name: str) -> Process | None:
         if str(error) == NOT_FOUND:
             return None
         raise
-    return _process(session, agent, int(name), length)
+    return _run(session, agent, int(name), length)
 
 
-async def names(session: "Session", agent: str) -> list[tuple[str, Process]]:
+async def names(session: "Session", agent: str) -> list[tuple[str, Run]]:
     """The runs that are seen for the agent, with their names."""
-    return [(pid, _process(session, agent, int(pid), 0)) for pid, *_ in await rows(session, agent)]
+    return [(pid, _run(session, agent, int(pid), 0)) for pid, *_ in await rows(session, agent)]
 
 
-def _process(session: "Session", agent: str, pid: int, length: int) -> Process:
+def _run(session: "Session", agent: str, pid: int, length: int) -> Run:
     # A session's number and a pid of its tool server are never used twice, so neither are both together.
-    return Process(session.toolsrv, agent, session.number << _PID_BITS | pid, pid, length)
+    return Run(session.toolsrv, agent, session.number << _PID_BITS | pid, pid, length)
 
 
 async def rows(session: "Session", agent: str) -> list[list[str]]:

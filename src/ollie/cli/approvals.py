@@ -6,13 +6,16 @@ What is shown comes from an agent, so nothing of it reaches the terminal but wha
 import argparse
 import json
 import sys
+import termios
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ninep.blocking import OREAD, OWRITE, Connection
 from ninep.errors import NinepError
 from ollie.cli import reach
+from ollie.cli.output import say
 
 _LIST, _PENDING, _RESOLVE = "bypass/list", "bypass/pending", "bypass/resolve"
 _YES = ("y", "yes")
@@ -49,7 +52,7 @@ def _approvals(options: argparse.Namespace) -> int:
             return _follow(server, verbose=options.verbose)
         requests = _requests(_read(server, _LIST))
         names = _names(server) if requests else {}
-        print("\n".join(_shown(request, names, time.time(), verbose=options.verbose) for request in requests), end="")
+        say("\n".join(_shown(request, names, time.time(), verbose=options.verbose) for request in requests))
     return 0
 
 
@@ -73,11 +76,13 @@ def _follow(server: Connection, *, verbose: bool) -> int:
     while True:
         # A fresh fid gives what is open then: nobody is asked about what was answered elsewhere meanwhile.
         (request,) = _requests(_read(server, _PENDING))
-        print(_shown(request, _names(server), time.time(), verbose=verbose), end="")
+        with suppress(termios.error):  # it has hung up, which the answer tells
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before cannot be meant for this one
+        say(_shown(request, _names(server), time.time(), verbose=verbose))
         try:
             words = input("let it run without the sandbox? [y/N, or why not] ").strip()
         except EOFError:
-            print()
+            say("\n")
             return 0
         if words.lower() in _YES:
             answer = {"id": request["id"], "approved": True, "hash": request["hash"]}

@@ -120,35 +120,82 @@ def test_nothing_that_is_shown_steers_the_terminal(server: House) -> None:
     said(server)
 
 
-def test_following_asks_at_the_terminal(server: House) -> None:
-    """Yes lets it run, anything else refuses it, and words are the reason; without a terminal it says what to do."""
-    assert "use o approve ID" in server.fails("o", "approvals", "--follow")
-    controller, terminal = pty.openpty()
-    following = subprocess.Popen(
-        server._inside(("o", "approvals", "--follow")),
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env=server.environ,
-    )
-    os.close(terminal)
+class Terminal:
+    """A terminal at which a command runs, which a hang-up ends."""
 
-    def until(words: str) -> None:
+    def __init__(self, house: House, *command: str) -> None:
+        self._controller, terminal = pty.openpty()
+        self.running = subprocess.Popen(
+            house._inside(("setsid", "--ctty", "--wait", *command)),
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=house.environ,
+        )
+        os.close(terminal)
+
+    def until(self, words: str) -> None:
+        """Read what is shown until it has these words."""
         seen = b""
         while words.encode() not in seen:
-            seen += os.read(controller, 4096)
+            seen += os.read(self._controller, 4096)
 
+    def type(self, text: str) -> None:
+        """Type this."""
+        os.write(self._controller, text.encode())
+
+    def close(self) -> None:
+        """Hang up."""
+        os.close(self._controller)
+        self.running.wait()
+
+
+@pytest.fixture
+def following(server: House) -> Iterator[Terminal]:
+    """`o approvals --follow` at a terminal."""
+    terminal = Terminal(server, "o", "approvals", "--follow")
+    yield terminal
+    terminal.close()
+
+
+def test_following_asks_at_the_terminal(server: House, following: Terminal) -> None:
+    """Yes lets it run, anything else refuses it, and words are the reason; without a terminal it says what to do."""
+    assert "use o approve ID" in server.fails("o", "approvals", "--follow")
     for answer, result in (("y", "yes y\n[not sandboxed"), ("", "not run: refused"), ("no way", "sandbox: no way")):
         server.write(f"{AGENT}/prompt", f"bypass () {{ echo yes {answer}; }}; bypass")
-        until("or why not] ")
-        os.write(controller, f"{answer}\n".encode())
+        following.until("or why not] ")
+        following.type(f"{answer}\n")
         assert result in said(server)
     server.write(f"{AGENT}/prompt", "bypass () { echo at last; }; bypass")
-    until("or why not] ")
-    os.write(controller, b"\x04")
-    assert following.wait() == 0
-    os.close(controller)
+    following.until("or why not] ")
+    following.type("\x04")
+    assert following.running.wait() == 0
     server.ok("o", "reject", json.loads(server.read("bypass/pending"))["id"])
+    said(server)
+
+
+def test_what_was_typed_before_answers_nothing(server: House, following: Terminal) -> None:
+    """A second line after the answer to one question lets nothing run that was not shown yet."""
+    ask(server, "echo first")
+    following.until("or why not] ")
+    following.type("y\ny\n")
+    assert said(server).startswith("first\n")
+    ask(server, "echo second")
+    following.until("or why not] ")
+    following.type("no way\n")
+    assert said(server).endswith(": no way")
+
+
+@pytest.mark.parametrize(
+    ("where", "why"), [(">&-", "standard output is closed"), (">/dev/full", "standard output: no space left on device")]
+)
+def test_more_than_can_be_printed(server: House, where: str, why: str) -> None:
+    """What does not fit into a buffer either is told in a line."""
+    id_ = ask(server, f": '{where}' {'x' * 100_000}")
+    for command in ("o approvals", "o approvals -v"):
+        given = server.run("sh", "-c", f"{command} {where}")
+        assert (given.returncode, given.stderr) == (1, f"o: {why}\n")
+    server.ok("o", "reject", id_, "too long")
     said(server)
 
 

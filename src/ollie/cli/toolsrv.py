@@ -124,11 +124,8 @@ def _count(text: str) -> int:
 
 
 def _directory(text: str) -> Path:
-    """The absolute path of a directory; `~` is the home directory."""
-    try:
-        path = Path(text).expanduser().absolute()
-    except RuntimeError as error:
-        raise _UsageError(f"--cwd {text}: {error}") from None
+    """The absolute path of a directory."""
+    path = _located(f"--cwd {text}", text)
     if not path.is_dir():
         raise _UsageError(f"--cwd {path}: {'not a directory' if path.exists() else 'no such directory'}")
     return path
@@ -145,8 +142,16 @@ def _address(text: str) -> dial.Unix | dial.Tcp:
     """A dial string, or the path of a socket."""
     where = dial.Unix(text) if text.startswith(("/", "./", "../", "~")) else dial.parse(text)
     if isinstance(where, dial.Unix):
-        return dial.Unix(str(Path(where.path).expanduser().absolute()))
+        return dial.Unix(str(_located(f"--listen {text}", where.path)))
     return where
+
+
+def _located(option: str, path: str) -> Path:
+    """The absolute path; `~` is the home directory."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        raise _UsageError(f"{option}: no such user") from None
 
 
 if __name__ == "__main__":

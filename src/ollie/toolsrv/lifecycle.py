@@ -7,6 +7,7 @@ what it needed goes.
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import pwd
@@ -110,7 +111,10 @@ async def _run(options: Options, ready_fd: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     async with _started(options) as started:
-        os.write(ready_fd, "".join(f"listening on {address}\n" for address in started.addresses).encode())
+        try:
+            os.write(ready_fd, "".join(f"listening on {address}\n" for address in started.addresses).encode())
+        except OSError as error:
+            raise StartError(f"cannot say on standard output that it listens: {reason(error)}") from None
         os.close(ready_fd)
         ends: set[asyncio.Task[object]] = {asyncio.create_task(told.wait())}
         if options.idle_timeout_s is not None:
@@ -241,6 +245,9 @@ def _take_stdout() -> int:
     try:
         ready_fd = os.dup(_STDOUT)
     except OSError:  # started without one
+        return nothing
+    if fcntl.fcntl(ready_fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:  # so that its number was not free
+        os.close(ready_fd)
         return nothing
     os.dup2(nothing, _STDOUT)
     os.close(nothing)

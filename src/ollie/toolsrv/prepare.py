@@ -170,8 +170,8 @@ def _directory(call: Call, settings: Settings) -> str:
     default = settings.places["CWD"]
     try:
         path = os.path.normpath(default / Path(call.cwd).expanduser()) if call.cwd else default
-    except RuntimeError as error:
-        raise RefusedError(f"cannot run in {call.cwd}: {error}") from None
+    except RuntimeError:
+        raise RefusedError(f"cannot run in {call.cwd}: no such user") from None
     if not os.path.isdir(path):  # noqa: PTH112  for each run
         why = "not a directory" if os.path.exists(path) else "no such directory"  # noqa: PTH110  as above
         shown = path if len(path) <= _SHOWN_CHARACTERS else f"{path[:_SHOWN_CHARACTERS]}…"

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from serving import ToolServer, background, call, load
+from serving import NAMESPACE, ToolServer, background, call, load
 
 from ninep.client import Client
 from ninep.errors import NinepError
@@ -119,8 +121,10 @@ async def test_it_listens_on_several_addresses(start: Start, tmp_path: Path) -> 
 
 BAD = [
     (["--cwd", "/none/such"], "no such directory"),
+    (["--cwd", "~nobody-here/x"], "--cwd ~nobody-here/x: no such user"),
     (["--idle-timeout", "soon"], "not a duration: soon"),
     (["--listen", "nonsense"], "nonsense"),
+    (["--listen", "~nobody-here/x"], "--listen ~nobody-here/x: no such user"),
     (["--listen", "/none/such/socket"], "/none/such/socket"),
     (["--secret-fd", "999"], "descriptor 999"),
 ]
@@ -135,6 +139,37 @@ def test_what_cannot_be_is_one_clear_line(start: Start, options: list[str], erro
     assert "Traceback" not in toolsrv.errors
     assert not toolsrv.socket.exists()
     assert list((toolsrv.home / "tmp").iterdir()) == []
+
+
+SERVE = f"{sys.executable} -m ollie.cli.toolsrv serve --cwd . --listen ./socket --no-auth --idle-timeout 0"
+
+
+def alone(command: str, directory: Path) -> "subprocess.Popen[bytes]":
+    """A shell command in a namespace of its own."""
+    environ = {"HOME": str(directory), "TMPDIR": str(directory), "PATH": "/usr/bin:/bin"}
+    return subprocess.Popen([*NAMESPACE, "--kill-child", "bash", "-c", command], cwd=directory, env=environ)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "said"), [(">/dev/full", "no space left on device"), ("| exec <&- true", "broken pipe")]
+)
+def test_who_starts_it_cannot_be_told(tmp_path: Path, stdout: str, said: str) -> None:
+    """It ends with a line that says so."""
+    with alone(f"{SERVE} 2>errors {stdout}", tmp_path) as running:
+        running.wait()
+    errors = (tmp_path / "errors").read_text().splitlines()
+    assert errors[-1] == f"toolsrv: cannot say on standard output that it listens: {said}"
+    assert not (tmp_path / "socket").exists()
+
+
+async def test_it_serves_without_standard_output(tmp_path: Path) -> None:
+    """Nobody is told that it listens; it ends as it does with one."""
+    running = alone(f"{SERVE} 2>/dev/null >&-", tmp_path)
+    while not (tmp_path / "socket").exists() and running.poll() is None:
+        await asyncio.to_thread(os.sched_yield)
+    async with await Client.connect(f"unix!{tmp_path}/socket", uname="x", aname="") as client:
+        assert await client.read("info")
+    assert await asyncio.to_thread(running.wait) == 0
 
 
 async def test_a_busy_port_is_named(start: Start) -> None:

@@ -191,8 +191,7 @@ class Ollie:
             if path in ids:
                 session = await self.sessions.find(ids[path], by=None)
                 assert session is not None
-                if session.toolsrv.life.look() is not None:
-                    session.later(session.toolsrv.connection.catch_up())
+                session.toolsrv.take_over()
             else:
                 _log.warning("ending the tool server %d: its session is gone", found.pid)
                 await life.end(found, self.config.cancel_s)
@@ -208,7 +207,7 @@ class Ollie:
                 _log.error("session %s: %s", session_id, error)
                 continue
             if session is not None:
-                await asyncio.wait({session.toolsrv.connection.collect()}, timeout=self.config.toolsrv_start_s)
+                await asyncio.wait({session.toolsrv.collect()}, timeout=self.config.toolsrv_start_s)
 
     # What it has.
 

@@ -28,7 +28,7 @@ async def run(session: "Session", path: str, data: bytes, *, by: "Agent | None")
         NinepError: what the tool server says.
     """
     request = _request(session, data, by)
-    async with session.toolsrv.connection.running() as client:
+    async with session.toolsrv.running() as client:
         async for piece in client.rdwr_stream(path, request):
             yield piece
 
@@ -36,7 +36,7 @@ async def run(session: "Session", path: str, data: bytes, *, by: "Agent | None")
 async def start(session: "Session", path: str, data: bytes, *, by: "Agent | None") -> None:
     """Write a payload that nobody reads the answer to; the same errors."""
     request = _request(session, data, by)
-    async with session.toolsrv.connection.running() as client:
+    async with session.toolsrv.running() as client:
         await client.write(path, request)
 
 

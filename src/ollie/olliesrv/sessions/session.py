@@ -208,8 +208,7 @@ class Session(Entity[SessionRow]):
         self._sessions.forget(self)
         # Where the store cannot write now, the session goes all the same, and whoever asked is told in the end.
         await asyncio.gather(*(agent.kill(by=None) for agent in self.agents()), return_exceptions=True)
-        await self.toolsrv.close()
-        await asyncio.to_thread(self.toolsrv.life.forget_state)
+        await self.toolsrv.remove()
         await asyncio.to_thread(self._scratch.remove)
         await self._store.stored(self._store.drop_session(self.id))
 

@@ -118,8 +118,11 @@ class Connection:
         """Whether something of an agent waits for approval."""
         return self._follower is not None and self._follower.asks(agent)
 
-    async def catch_up(self) -> None:
-        """Follow what runs in the background, and hear what has ended, if it runs."""
+    def follow(self) -> None:
+        """Hear of what runs in the background and of what has ended, if it runs."""
+        self._later(self._catch_up())
+
+    async def _catch_up(self) -> None:
         try:
             async with self.running():
                 pass
@@ -214,7 +217,7 @@ class Connection:
         lost = self._client is not None and self._client.calls.lost
         if lost and self._follower is not None and self._follower.working and self._life.process is not None:
             self._disconnect()
-            self._later(self.catch_up())
+            self.follow()
         elif self._users == 0 and not (self._follower is not None and self._follower.busy):
             self._disconnect()
 

@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from ninep.client import Client
 from ollie.olliesrv.errors import RefusedError
@@ -114,12 +114,12 @@ class Life:
         async with client:
             yield client
 
-    @contextlib.contextmanager
-    def long(self, agent: str) -> Iterator[None]:
-        """Count a visit that lasts; nobody's are not counted.
+    @contextlib.asynccontextmanager
+    async def stay(self, agent: str) -> AsyncIterator[Client]:
+        """As `visit`, for long; only an agent's are bounded.
 
         Raises:
-            RefusedError: the agent has as many as it may.
+            RefusedError: none runs, or the agent has as many as it may.
         """
         most = self._settings.max_connections
         if agent and (self._visits[agent] >= most or scarce()):
@@ -129,7 +129,8 @@ class Life:
             )
         self._visits[agent] += 1
         try:
-            yield
+            async with self.visit(agent) as client:
+                yield client
         finally:
             self._visits[agent] -= 1
             if not self._visits[agent]:

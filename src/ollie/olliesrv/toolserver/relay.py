@@ -112,8 +112,7 @@ class RelayFile(OpenFile):
 
     async def _open(self, toolsrv: ToolServer, agent: str) -> None:
         async with AsyncExitStack() as stack:
-            stack.enter_context(toolsrv.life.long(agent))
-            client = await stack.enter_async_context(toolsrv.visit(agent))
+            client = await stack.enter_async_context(toolsrv.stay(agent))
             self._file = await client.open(self._counterpart.path)
             self._stack = stack.pop_all()
 

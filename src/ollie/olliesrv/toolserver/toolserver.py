@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +59,6 @@ class ToolServer:
         ended: given each background run that has ended; when it returns, its agent has been told for good.
         news: told of runs and requests that begin and end.
         exists: whether there is an agent of an id.
-
-    Attributes:
-        life: its process.
-        connection: how it is asked; whoever is about to ask more than once holds it.
     """
 
     def __init__(
@@ -75,9 +71,9 @@ class ToolServer:
         news: News,
         exists: Callable[[str], bool],
     ) -> None:
-        self.life = Life(session, cwd, settings, self._over)
-        self.connection = Connection(
-            self.life,
+        self._life = Life(session, cwd, settings, self._over)
+        self._connection = Connection(
+            self._life,
             started=self._load_all,
             found=self._end_strays,
             ended=ended,
@@ -96,11 +92,46 @@ class ToolServer:
     @property
     def process(self) -> "Process | None":
         """Its process; None when none was started or found, or it has ended."""
-        return self.life.process
+        return self._life.process
+
+    # Being connected to it.
 
     def visit(self, agent: str = "") -> AbstractAsyncContextManager[Client]:
         """A connection of one's own, as `Life.visit`: it sees what is an agent's, and never starts a tool server."""
-        return self.life.visit(agent)
+        return self._life.visit(agent)
+
+    def stay(self, agent: str) -> AbstractAsyncContextManager[Client]:
+        """As `visit`, for long: `Life.stay`."""
+        return self._life.stay(agent)
+
+    def hold(self) -> None:
+        """Keep the connection from now on, once it is made; whoever is about to ask more than once does."""
+        self._connection.hold()
+
+    def release(self) -> None:
+        """The connection is not needed any more."""
+        self._connection.release()
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep the connection meanwhile."""
+        return self._connection.held()
+
+    def running(self) -> AbstractAsyncContextManager[Client]:
+        """The connection, as `Connection.running`: what happens there is heard, and none is started."""
+        return self._connection.running()
+
+    def take_over(self) -> None:
+        """Follow the one that has outlived an earlier server of ours, if it lives."""
+        if self._life.look() is not None:
+            self._connection.follow()
+
+    def collect(self) -> asyncio.Task[None]:
+        """Have every agent told of what ended in the background, as `Connection.collect`."""
+        return self._connection.collect()
+
+    def asks(self, agent: str) -> bool:
+        """Whether something of an agent waits for approval."""
+        return self._connection.asks(agent)
 
     # Its tools.
 
@@ -123,7 +154,7 @@ class ToolServer:
     async def revised(self, agent: str) -> tuple[ToolSpec, ...] | None:
         """The tools of an agent if they have changed since they were given last, else None."""
         try:
-            return await self._changed(await self.connection.client(), agent)
+            return await self._changed(await self._connection.client(), agent)
         except NinepError as error:
             _log.warning("the tools of agent %s are not known: %s", agent, error)
             return None
@@ -133,7 +164,7 @@ class ToolServer:
         if self.process is None:
             return
         try:
-            async with self.connection.running() as client:
+            async with self._connection.running() as client:
                 await client.write("ctl", b"invalidate")
         except NinepError as error:
             _log.info("no tool server was told to read its tools again: %s", error)
@@ -153,7 +184,7 @@ class ToolServer:
             return
         task.cancel()
         _log.error("ending the tool server of session %s: it does not end what an agent ran", self._session)
-        await self.connection.end()
+        await self.end()
         await asyncio.wait({task})
 
     # Its runs.
@@ -174,16 +205,25 @@ class ToolServer:
     async def whose(self, pid: int) -> str | None:
         """The id of the agent that a process below the tool server belongs to, None when it is nobody's."""
         try:
-            async with self.connection.running() as client:
+            async with self._connection.running() as client:
                 line = await client.rdwr("proc/whose", str(pid).encode())
         except NinepError:
             return None
         return line.decode().rstrip("\n").partition("\t")[2] or None
 
+    async def end(self) -> None:
+        """End it with everything it runs; another may be started."""
+        await self._connection.end()
+
     async def close(self) -> None:
-        """End it with everything it runs; its secret is of no use afterwards."""
-        await self.connection.close()
-        self.life.forget_secret()
+        """As `end`, for good; its secret is of no use afterwards."""
+        await self._connection.close()
+        self._life.forget_secret()
+
+    async def remove(self) -> None:
+        """As `close`, and nothing that it has kept is left."""
+        await self.close()
+        await asyncio.to_thread(self._life.forget_state)
 
     # How it is asked.
 
@@ -213,11 +253,11 @@ class ToolServer:
     def _over(self) -> None:
         """It has ended."""
         self._news.over()
-        self.connection.lost()
+        self._connection.lost()
 
     async def _specs(self, agent: str, tools: Sequence[str], again: str) -> tuple[ToolSpec, ...]:
         async with self._fitting:
-            client = await self.connection.client()
+            client = await self._connection.client()
             await self._fit(client, agent, tuple(tools), again)
             changed = await self._changed(client, agent)
         return self._loaded[agent].specs if changed is None else changed
@@ -272,7 +312,7 @@ class ToolServer:
         if call.sandbox:
             fields["agent.sandbox"] = call.sandbox
         try:
-            client = await self.connection.followed()
+            client = await self._connection.followed()
             return from_json(await client.rdwr("proc/new", payload.format(fields)))
         except ConnectionLostError:
             return text("the tool server ended, and what it ran ended with it", is_error=True)
@@ -287,4 +327,4 @@ class ToolServer:
             done = set()
         if not done:
             _log.error("ending the tool server of session %s: it does not end a call", self._session)
-            await self.connection.end()
+            await self.end()

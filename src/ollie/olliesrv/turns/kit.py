@@ -51,12 +51,12 @@ class Kit:
     async def refresh(self, again: str = "") -> None:
         """As `fetch`, if a tool server runs. The next turn says what is wrong."""
         if self._toolsrv.process is not None:
-            with self._toolsrv.connection.held(), contextlib.suppress(RefusedError):
+            with self._toolsrv.held(), contextlib.suppress(RefusedError):
                 await self.fetch(again)
 
     async def fetched(self) -> tuple[ToolSpec, ...]:
         """All that the agent has, those that the engine answers included; starts the tool server if need be."""
-        with self._toolsrv.connection.held():
+        with self._toolsrv.held():
             await self.fetch()
         return self._outfit().setup(self.specs).tools
 

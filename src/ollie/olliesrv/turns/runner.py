@@ -126,7 +126,7 @@ class Runner:
             return self._trouble or "starting"
         if self.driver is None:
             return ""
-        if self.busy and self._session.toolsrv.connection.asks(self._agent):
+        if self.busy and self._session.toolsrv.asks(self._agent):
             return "waiting for approval"
         return self.driver.trouble or self.driver.state.activity
 
@@ -227,8 +227,8 @@ class Runner:
         running = state is State.RUNNING
         if running is not self._connected:
             self._connected = running
-            connection = self._session.toolsrv.connection
-            (connection.hold if running else connection.release)()
+            toolsrv = self._session.toolsrv
+            (toolsrv.hold if running else toolsrv.release)()
         self._announce(state)
 
     async def load(self) -> Driver:
@@ -384,7 +384,7 @@ class Runner:
         self._ends.fail(gone())
         if self._connected:
             self._connected = False
-            self._session.toolsrv.connection.release()
+            self._session.toolsrv.release()
 
     async def shut(self, note: str) -> None:
         """End the turn that runs as a stop does, begin none, and then end all work."""

@@ -75,7 +75,7 @@ async def waits(agent: Agent) -> None:
 
 async def gone(agent: Agent) -> None:
     """Return when the tool server is not followed any more."""
-    connection = agent.session.toolsrv.connection
+    connection = agent.session.toolsrv._connection
     if connection._client is not None:
         await connection._client.calls.gone()
     assert connection._client is None
@@ -89,7 +89,7 @@ async def test_an_agent_is_told_once_when_something_has_ended(serve: Callable[..
     )
     said = await chat(agent, "it said: ")
     assert "it said: runs in the background as process 1; a message comes when it has ended" in said
-    assert agent.session.toolsrv.connection._client is not None
+    assert agent.session.toolsrv._connection._client is not None
     go(place)
     said = await chat(agent, "told: ")
     assert said.count("told: ") == 1
@@ -122,7 +122,7 @@ async def test_it_is_told_by_a_server_that_comes_later(
     await agent.prompt(NOTHING.format("until [ -e go ]; do sleep 0.01; done").encode(), by=None)
     await chat(agent, "it said: ")
     await crash(agent.session._store)
-    agent.session.toolsrv.connection._disconnect()
+    agent.session.toolsrv._connection._disconnect()
     go(place)
     later = await serve(SCRIPT, tools=("shell",))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
@@ -136,19 +136,19 @@ async def test_a_message_that_was_taken_is_not_taken_again(
     agent = await make(serve, place)
     taken = asyncio.Event()
     never = asyncio.Event()
-    complete = agent.session.toolsrv.connection._ended
+    complete = agent.session.toolsrv._connection._ended
 
     async def interrupted(ended: Any) -> None:
         await complete(ended)
         taken.set()
         await never.wait()
 
-    agent.session.toolsrv.connection._ended = interrupted
+    agent.session.toolsrv._connection._ended = interrupted
     await agent.prompt(NOTHING.format("true").encode(), by=None)
     await taken.wait()
     await chat(agent, "told: ")
     await crash(agent.session._store)
-    agent.session.toolsrv.connection._disconnect()
+    agent.session.toolsrv._connection._disconnect()
     later = await serve(SCRIPT, tools=("shell",))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
     await gone(again)
@@ -163,7 +163,7 @@ async def test_it_is_told_that_the_tool_server_ended(serve: Callable[..., Any], 
     await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
     await chat(agent, "it said: ")
     await appears(place / "project/begun")
-    await agent.session.toolsrv.connection.end()
+    await agent.session.toolsrv.end()
     await agent.tools(by=None)
     said = await chat(agent, "told: ")
     assert 'exit="143"' in said
@@ -176,15 +176,15 @@ async def test_waiting_for_approval_is_shown(serve: Callable[..., Any], place: P
     toolsrv = agent.session.toolsrv
     await agent.prompt(b"bypass () { echo yes; }; bypass", by=None)
     await waits(agent)
-    client = await toolsrv.connection.client()
-    (request,) = map(json.loads, (await client.read("bypass/list")).splitlines())
-    assert request["agent"] == agent.id
-    await client.write("bypass/resolve", json.dumps({"id": request["id"], "approved": True}).encode())
+    async with toolsrv.running() as client:
+        (request,) = map(json.loads, (await client.read("bypass/list")).splitlines())
+        assert request["agent"] == agent.id
+        await client.write("bypass/resolve", json.dumps({"id": request["id"], "approved": True}).encode())
     assert "it said: yes" in await chat(agent, "it said: ")
     await agent.prompt(b"bypass () { touch ran; }; bypass", by=None)
     await waits(agent)
     assert await agent.stop(by=None)
-    async with toolsrv.connection.running() as client:
+    async with toolsrv.running() as client:
         assert await client.read("bypass/list") == b""
     assert not (place / "project/ran").exists()
 
@@ -206,7 +206,7 @@ async def test_runs_and_requests_are_told(serve: Callable[..., Any], place: Path
     (asked,) = await told(watch, ("bypass", "pending"))
     assert (asked["agent"], asked["path"]) == (agent.id, "session/s/agent/a")
     assert "exit 3" in asked["command"]
-    async with agent.session.toolsrv.connection.running() as client:
+    async with agent.session.toolsrv.running() as client:
         await client.write("bypass/resolve", json.dumps({"id": asked["id"], "approved": True}).encode())
     resolved, started, exited = await told(watch, ("state", "idle"))
     assert (resolved["state"], resolved["answer"], resolved["id"]) == ("resolved", "approved", asked["id"])
@@ -236,7 +236,7 @@ async def test_what_ends_with_a_tool_server_is_told(serve: Callable[..., Any], p
     await appears(place / "project/begun")
     await chat(agent, "it said: ")
     watch = agent._services.events.watch("glenda")
-    await agent.session.toolsrv.connection.end()
+    await agent.session.toolsrv.end()
     (exited,) = await told(watch, ("proc", "exited"))
     assert (exited["pid"], exited["background"]) == (1, True)
 
@@ -310,7 +310,7 @@ async def test_a_sub_agent_leaves_nothing_in_the_background(serve: Callable[...,
     fields = {"prompt": SLEEP.decode().replace("exec", "true; exec"), "cwd": str(place / "project")}
     async for reply in subagents.request(agent.session, fields, by=None):
         assert b"runs in the background" in reply
-    async with agent.session.toolsrv.connection.running() as client:
+    async with agent.session.toolsrv.running() as client:
         assert await client.read("proc/list") == b""
 
 
@@ -326,11 +326,11 @@ async def test_what_is_of_no_agent_is_ended_in_a_tool_server_that_is_found(
     pid = await sleeping(place)
     await chat(sub, "it said: ")
     await crash(session._store)
-    session.toolsrv.connection._disconnect()
+    session.toolsrv._connection._disconnect()
     later = await serve(SCRIPT, tools=("shell",))
     again = await later.sessions.find("s", by=None)
     assert [found.name for found in again.agents()] == ["a"]
-    async with again.toolsrv.connection.running():
+    async with again.toolsrv.running():
         assert process(pid) is None
 
 
@@ -358,7 +358,7 @@ async def test_a_paused_session_holds_what_ended_with_its_tool_server(serve: Cal
     await chat(agent, "it said: ")
     await agent.session.pause(paused=True, by=None)
     await lose(agent)
-    await agent.session.toolsrv.connection.collect()
+    await agent.session.toolsrv.collect()
     await gone(agent)
     assert agent.queued == 1
     await agent.session.pause(paused=False, by=None)
@@ -394,7 +394,7 @@ async def test_what_ended_while_there_was_no_server_is_told_by_the_next(
     await chat(agent, "it said: ")
     await crash(agent.session._store)
     for each in (agent, second):
-        each.session.toolsrv.connection._closed = True  # its server is gone
+        each.session.toolsrv._connection._closed = True  # its server is gone
         await lose(each)
     later = await serve(SCRIPT, tools=("shell",))
     again = (await later.sessions.find("s", by=None)).find_agent("a")

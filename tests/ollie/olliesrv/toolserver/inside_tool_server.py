@@ -331,7 +331,7 @@ async def test_a_request_for_a_run_that_is_given_up_leaves_nothing(serve: Callab
     reading.cancel()
     await asyncio.wait({reading})
     assert not alive(int((place / "project/pid").read_text()))
-    assert agent.session.toolsrv.connection._client is None
+    assert agent.session.toolsrv._connection._client is None
 
 
 async def names(agent: Agent) -> list[str]:
@@ -376,10 +376,10 @@ async def test_loads_are_replayed_into_a_tool_server_that_starts_again(
     await command(agent, "tool_unload file_read")
     assert agent.session.toolsrv.process is None
     assert await names(agent) == ["glob", "shell"]
-    await agent.session.toolsrv.connection.end()
+    await agent.session.toolsrv.end()
     assert await names(agent) == ["glob", "shell"]
     await crash(agent.session._store)
-    await agent.session.toolsrv.connection.end()
+    await agent.session.toolsrv.end()
     later = await serve(GLOB, tools=("shell", "file_read"))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
     await again.prompt(b"x", by=None)
@@ -394,10 +394,10 @@ async def test_a_tool_server_that_is_found_has_what_the_agent_is_to_have(
     agent = await make(serve, place, GLOB)
     assert await names(agent) == ["file_read", "shell"]
     process = agent.session.toolsrv.process
-    agent.session.toolsrv.connection._disconnect()
-    held, agent.session.toolsrv.life._process = process, None
+    agent.session.toolsrv._connection._disconnect()
+    held, agent.session.toolsrv._life._process = process, None
     await command(agent, "tool_unload file_read")
-    agent.session.toolsrv.life._process = held
+    agent.session.toolsrv._life._process = held
     await crash(agent.session._store)
     later = await serve(GLOB, tools=("shell", "file_read"))
     again = (await later.sessions.find("s", by=None)).find_agent("a")

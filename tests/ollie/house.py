@@ -71,14 +71,15 @@ class House:
         path.write_text(script)
         self.environ |= {"OLLIE_BACKEND": "replay", "OLLIE_REPLAY": str(path)}
 
-    def _inside(self, command: tuple[str, ...]) -> list[str]:
+    def inside(self, *command: str) -> list[str]:
+        """A command as it is started from outside of the house."""
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
         return ["nsenter", "--target", str(self._first), *user, "--pid", "--mount", f"--wdns={self.work}", *command]
 
     def run(self, *command: str, stdin: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end."""
         return subprocess.run(
-            self._inside(command),
+            self.inside(*command),
             input=stdin,
             env={**self.environ, **environ},
             capture_output=True,
@@ -102,7 +103,7 @@ class House:
     def begin(self, *command: str, **environ: str) -> "subprocess.Popen[str]":
         """Start a command; its standard streams are pipes."""
         return subprocess.Popen(
-            self._inside(command),
+            self.inside(*command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

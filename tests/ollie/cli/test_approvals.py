@@ -126,7 +126,7 @@ class Terminal:
     def __init__(self, house: House, *command: str) -> None:
         self._controller, terminal = pty.openpty()
         self.running = subprocess.Popen(
-            house._inside(("setsid", "--ctty", "--wait", *command)),
+            house.inside("setsid", "--ctty", "--wait", *command),
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,

@@ -75,7 +75,7 @@ def test_a_terminal_is_not_waited_for(house: House) -> None:
     controller, terminal = pty.openpty()
     try:
         done = subprocess.run(
-            house._inside(("o", "ask", "hello")), stdin=terminal, env=house.environ, capture_output=True, check=True
+            house.inside("o", "ask", "hello"), stdin=terminal, env=house.environ, capture_output=True, check=True
         )
     finally:
         os.close(controller)
@@ -126,7 +126,7 @@ def test_a_reply_that_was_cut(house: House) -> None:
     assert house.ok("o", "ask", "stumble") == "I look.\n\nthe whole answer\n"
     controller, terminal = pty.openpty()
     try:
-        subprocess.run(house._inside(("o", "ask", "stumble again")), stdout=terminal, env=house.environ, check=True)
+        subprocess.run(house.inside("o", "ask", "stumble again"), stdout=terminal, env=house.environ, check=True)
         shown = os.read(controller, 4096)
     finally:
         os.close(controller)

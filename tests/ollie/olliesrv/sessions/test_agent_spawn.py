@@ -61,7 +61,7 @@ def begin(serve: Make, place: Path) -> Callable[..., Any]:
 
 
 async def history(agent: Agent) -> list[Message]:
-    await agent.session.stored(agent._store._writer.changed)  # type: ignore[attr-defined]
+    await agent.session.save(by=None)
     return [msgspec.json.decode(one, type=Message) for one in await agent._store.records(agent.id)]
 
 

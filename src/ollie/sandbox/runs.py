@@ -83,7 +83,8 @@ class Run:
         self._started: asyncio.Future[bool] = self._loop.create_future()
         self._exit: Exit | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._loop.add_reader(job, self._answered)
+        # By its number: asyncio first prints a socket that it does not know yet, for which it makes two system calls.
+        self._loop.add_reader(job.fileno(), self._answered)
 
     async def wait(self) -> Exit:
         """How the run ended, when nothing of it is alive. The end of its pipes is not waited for."""

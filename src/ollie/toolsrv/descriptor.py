@@ -49,7 +49,7 @@ class Descriptor:
         self.given = theirs.detach()
         self._serving: asyncio.Task[None] | None = None
         self._over = False
-        self._loop.add_reader(self._ours, self._asked)
+        self._loop.add_reader(self._ours.fileno(), self._asked)  # as in `sandbox.runs`
 
     def __enter__(self) -> Self:
         return self

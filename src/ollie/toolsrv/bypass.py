@@ -105,12 +105,18 @@ class Broker:
             self._waiting[agent] -= 1
             if not self._waiting[agent]:
                 del self._waiting[agent]
+                self._bell.ring()
 
-    def withdraw(self, agent: str) -> None:
-        """An agent is gone, and with it what it asks for."""
-        for entry in self._pending():
-            if entry.request.agent == agent:
-                self._settle(entry, Event.WITHDRAW)
+    async def end(self, agent: str) -> None:
+        """An agent is gone, and with it what it asks for: it returns when none of its calls waits here any more.
+
+        One may be about to ask, or to start with an approval that it has.
+        """
+        while self._waiting[agent]:
+            for entry in self._pending():
+                if entry.request.agent == agent:
+                    self._settle(entry, Event.WITHDRAW)
+            await self._bell.wait()
 
     def open(self, peer: Peer) -> list[Request]:
         """The requests that wait for an answer and that the peer sees, oldest first."""

@@ -65,7 +65,7 @@ class Toolsrv:
 
     async def _end(self, agent: str) -> None:
         self.registry.forget(agent)
-        self.broker.withdraw(agent)
+        await self.broker.end(agent)
         while runs := [run for run in self.runs if run.task.agent == agent]:
             await asyncio.gather(*(run.stop(self.settings.grace_s) for run in runs))
             for run in runs:

@@ -11,7 +11,9 @@ from serving import ToolServer, background, call, load
 
 from ninep.client import Client, File
 from ninep.errors import NinepError
+from ollie.protocol import payload, result
 from ollie.protocol.limits import RESULT_BYTES
+from ollie.toolsrv.fingerprint import FILE_BYTES
 
 
 async def ended(done: File, agent: str) -> dict[str, Any]:
@@ -167,6 +169,22 @@ async def test_what_is_of_an_agent_that_is_gone_is_ended_and_forgotten(toolsrv: 
         assert toolsrv.processes("1000.72")
         await client.write(f"proc/{theirs}/ctl", b"kill")
         await client.write("proc/done", theirs.encode())
+
+
+async def test_what_is_about_to_ask_goes_with_its_agent(start: Callable[..., ToolServer], agent: str) -> None:
+    """A call whose files are still looked at when its agent ends is not asked about afterwards."""
+    toolsrv = start("--bypass-timeout", "1s")
+    names = [f"long-{number}" for number in range(4)]
+    for name in names:
+        with (toolsrv.work / name).open("wb") as file:
+            file.truncate(FILE_BYTES)
+    async with await toolsrv.client() as client, await client.open("ctl", 1) as ctl:
+        await load(client, agent, "sh")
+        request = payload.format({"tool": "sh", "agent": agent, "cmd": f"cat {' '.join(names)}", "bypass": "true"})
+        async with await client.open("proc/new", 2) as asking:
+            await asking.write(request)
+            answer, _ = await asyncio.gather(asking.read(), ctl.write(f"end {agent}".encode()))
+        assert result.from_json(answer).text == "not run: its agent is gone"
 
 
 async def test_an_agent_ends_no_other(toolsrv: ToolServer, agent: str) -> None:

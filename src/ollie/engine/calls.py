@@ -118,6 +118,13 @@ def settled(calls: Sequence[Call]) -> tuple[ToolResult, ...]:
     return tuple(results)
 
 
+def current(calls: Sequence[Call]) -> str:
+    """The names of those that run, or else of the next that waits, for people."""
+    names = [call.call.name for call in calls if call.running]
+    names = names or [call.call.name for call in calls if call.waiting][:1]
+    return ", ".join(dict.fromkeys(names))
+
+
 def put(calls: tuple[Call, ...], at: int, call: Call) -> tuple[Call, ...]:
     """The calls with the one at `at` replaced."""
     return (*calls[:at], call, *calls[at + 1 :])

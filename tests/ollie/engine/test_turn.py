@@ -28,7 +28,8 @@ from ollie.engine.messages import (
     UsageReport,
     User,
 )
-from ollie.engine.turn import TRANSITIONS, Phase, State, UnexpectedEventError, step
+from ollie.engine.state import Phase, State
+from ollie.engine.turn import TRANSITIONS, UnexpectedEventError, step
 from ollie.protocol import result as protocol
 
 TOOLS = (

@@ -24,7 +24,8 @@ from ollie.engine.messages import (
 )
 from ollie.engine.own import SPECS
 from ollie.engine.records import message_of
-from ollie.engine.turn import Phase, State, step
+from ollie.engine.state import Phase, State
+from ollie.engine.turn import step
 from ollie.protocol import result as protocol
 
 TOOLS = (

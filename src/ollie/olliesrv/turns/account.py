@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ollie.engine.events import Spent
 from ollie.engine.limits import exceeded
-from ollie.engine.turn import State
+from ollie.engine.state import State
 from ollie.olliesrv.settings.outfit import Outfit
 from ollie.olliesrv.turns.counts import Counts
 from ollie.olliesrv.turns.driver import Driver

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ollie.backends.interface import stream
 from ollie.engine import events as ev
 from ollie.engine.messages import BackendError, ErrorKind, Request
-from ollie.engine.turn import Phase, State, step
+from ollie.engine.state import Phase, State
+from ollie.engine.turn import step
 from ollie.olliesrv.errors import RefusedError
 from ollie.protocol.result import ToolResult, text
 from ollie.store.rows import Seq, StoreError

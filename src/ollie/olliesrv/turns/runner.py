@@ -21,7 +21,7 @@ from ollie.engine import cut, own
 from ollie.engine import events as ev
 from ollie.engine.messages import Message, ToolCall, ToolSpec
 from ollie.engine.records import Ended, Failed, Prompted, Record
-from ollie.engine.turn import State as Engine
+from ollie.engine.state import State as Engine
 from ollie.olliesrv.errors import RefusedError, gone
 from ollie.olliesrv.settings.directories import check_unmoved
 from ollie.olliesrv.settings.outfit import Outfit

@@ -7,8 +7,8 @@
     stopping calls were cancelled, and what is left of them is awaited
     closing  the turn is over and is being stored
 
-`TRANSITIONS` says which event may come in which phase, what it does (see `actions.py`) and where it may lead. What holds
-in every state:
+`TRANSITIONS` says which event may come in which phase, what it does (see `actions.py`) and where it may lead.
+What holds in every state:
 
 * The history is valid (`history.py`) whenever a request is made and whenever the turn is over: each call has exactly
   one result, also after a stop or a failure.

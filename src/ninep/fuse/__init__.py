@@ -6,6 +6,6 @@ number wait side by side, and an interrupted one becomes Tflush.
 
 from ninep.fuse.callers import Caller, Judge, outside_of, same_user
 from ninep.fuse.mount import Mount
-from ninep.fuse.mounting import MountError, resolve, unmount
+from ninep.fuse.mounting import MountError, resolve, source_of, unmount
 
-__all__ = ["Caller", "Judge", "Mount", "MountError", "outside_of", "resolve", "same_user", "unmount"]
+__all__ = ["Caller", "Judge", "Mount", "MountError", "outside_of", "resolve", "same_user", "source_of", "unmount"]

@@ -103,6 +103,11 @@ class Bridge:
         self._device = Device(fd, max_write, self._take, self.ended.set)
 
     @property
+    def mounted(self) -> bool:
+        """Whether the kernel still has the file system."""
+        return self._device.mounted
+
+    @property
     def requests(self) -> int:
         """Those that have not been answered."""
         return len(self._tasks)

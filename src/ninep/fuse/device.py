@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import select
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -53,6 +54,15 @@ class Device:
         self._buffer = bytearray(size)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(fd, self._readable)
+
+    @property
+    def mounted(self) -> bool:
+        """Whether the file system is mounted somewhere, also where nobody has been told yet that it is not."""
+        if self._fd < 0:
+            return False
+        error = select.poll()
+        error.register(self._fd, 0)
+        return not error.poll(0)
 
     def _readable(self) -> None:
         try:

@@ -24,9 +24,10 @@ class Mount:
         bridge: what serves it.
     """
 
-    def __init__(self, place: str, link: Link, bridge: Bridge) -> None:
+    def __init__(self, place: str, device: str, link: Link, bridge: Bridge) -> None:
         self.bridge = bridge
         self._place = place
+        self._device = device
         self._link = link
 
     @classmethod
@@ -59,6 +60,7 @@ class Mount:
         try:
             client = await link.start()
             fd = await asyncio.to_thread(mounting.mount, place, source)
+            device = await asyncio.to_thread(mounting.device_of, place)
         except BaseException:
             await link.close()
             raise
@@ -70,7 +72,7 @@ class Mount:
             max_write=client.calls.msize - _wire.IO_HEADER_BYTES,
             log=log,
         )
-        mount = cls(place, link, bridge)
+        mount = cls(place, device, link, bridge)
         try:
             await _first(bridge.ready.wait(), bridge.ended.wait())
             if not bridge.ready.is_set():
@@ -96,9 +98,14 @@ class Mount:
         await self._close()
 
     async def unmount(self) -> None:
-        """Take it from the directory, although it is in use: whoever waits gets EINTR. What was written is taken."""
-        with suppress(MountError):  # somebody else was quicker
-            await asyncio.to_thread(mounting.unmount, self._place, lazy=True)
+        """Take it from the directory, although it is in use: whoever waits gets EINTR. What was written is taken.
+
+        Where somebody else was quicker, what has been mounted there since is left alone. As long as the file system is
+        there, no other has the number of its device.
+        """
+        if self.bridge.mounted:
+            with suppress(MountError):
+                await asyncio.to_thread(mounting.unmount, self._place, lazy=True, device=self._device)
         await self._close()
 
     async def _close(self) -> None:

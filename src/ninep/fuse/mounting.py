@@ -34,6 +34,8 @@ class _Mounted(NamedTuple):
 
     place: str
     fs_type: str
+    source: str
+    device: str
 
 
 def prepare(directory: str) -> str:
@@ -47,6 +49,8 @@ def prepare(directory: str) -> str:
     place = resolve(directory)
     if any(mounted.fs_type == FS_TYPE for mounted in _mounts(place)) and _is_dead(place):
         unmount(place, lazy=True)
+    if _mounts(place):
+        raise MountError(f"{directory} is a mount point already\nunmount it: ollie-9p umount {directory}")
     try:
         mode = os.stat(place).st_mode
     except OSError as error:
@@ -54,8 +58,6 @@ def prepare(directory: str) -> str:
         raise MountError(f"{directory}: {_words(error)}{remedy}") from None
     if not stat.S_ISDIR(mode):
         raise MountError(f"{directory} is not a directory")
-    if _mounts(place):
-        raise MountError(f"{directory} is a mount point already\nunmount it: ollie-9p umount {directory}")
     try:
         with os.scandir(place) as entries:
             if any(entries):
@@ -119,18 +121,32 @@ def _mount_by_helper(place: str, source: str) -> int:
     return fds[0]
 
 
-def unmount(place: str, *, lazy: bool = False) -> None:
+def device_of(place: str) -> str:
+    """The number of the device that is mounted there, `0:39`, by which a file system is known as long as it exists."""
+    return "".join(mounted.device for mounted in _mounts(place)[-1:])
+
+
+def source_of(place: str) -> str:
+    """The source of what this module mounted there and is served, empty when there is nothing."""
+    mounts = _mounts(place)
+    if not mounts or mounts[-1].fs_type != FS_TYPE or _is_dead(place):
+        return ""
+    return mounts[-1].source
+
+
+def unmount(place: str, *, lazy: bool = False, device: str = "") -> None:
     """Unmount what this module mounted.
 
     Args:
         place: an absolute path, as `resolve` gives it.
         lazy: take it from the directory at once; those who use it may go on until they close it.
+        device: of the file system, as `device_of` gives it; any one when empty.
 
     Raises:
         MountError: nothing of ours is mounted there, or it is in use.
     """
     mounts = _mounts(place)
-    if not mounts or mounts[-1].fs_type != FS_TYPE:
+    if not mounts or mounts[-1].fs_type != FS_TYPE or device not in {"", mounts[-1].device}:
         raise MountError(f"{place} is not mounted by ollie-9p")
     if os.geteuid() != 0:
         refusal = _help(["-u", *(["-z"] if lazy else []), "--", place])
@@ -173,16 +189,22 @@ def _mounts(place: str) -> list[_Mounted]:
 
 
 def _parse(line: bytes) -> _Mounted:
-    """See proc(5): the mount point is the fifth field, the type is the first after the dash; blanks are octal."""
+    """See proc(5): device and mount point are the third and fifth field, type and source the first after the dash."""
     before, _, after = line.partition(b" - ")
-    place = before.split()[4].decode("unicode_escape").encode("latin-1")
-    return _Mounted(os.fsdecode(place), after.split()[0].decode())
+    device, place = before.split()[2], before.split()[4]
+    fs_type, source = after.split()[:2]
+    return _Mounted(_unescaped(place), fs_type.decode(), _unescaped(source), device.decode())
+
+
+def _unescaped(field: bytes) -> str:
+    """Without its octal escapes, which stand for blanks."""
+    return os.fsdecode(field.decode("unicode_escape").encode("latin-1"))
 
 
 def _is_dead(place: str) -> bool:
-    """Whether the process behind a mount has gone."""
+    """Whether the process behind a mount has gone. A bridge answers this by itself: its server may be away."""
     try:
-        os.stat(place)
+        os.statvfs(place)
     except OSError as error:
         return error.errno in {errno.ENOTCONN, errno.ECONNABORTED}
     return False

@@ -16,7 +16,7 @@ from ninep import dial
 from ninep.client import Client
 from ninep.dial import AddressError
 from ninep.errors import ConnectionLostError, NinepError
-from ninep.fuse import Mount, MountError, outside_of, resolve, same_user, unmount
+from ninep.fuse import Mount, MountError, outside_of, resolve, same_user, source_of, unmount
 from ollie.cli import secret
 from ollie.protocol.paths import secret_file
 from ollie.protocol.words import reason
@@ -73,6 +73,11 @@ def mount(settings: Settings, *, foreground: bool) -> str:
     return _serve(settings, ready)
 
 
+def is_mounted(directory: str, address: str) -> bool:
+    """Whether the tree of that server is mounted there already, be the server there or not."""
+    return source_of(resolve(directory)) == _from_anywhere(address)
+
+
 def umount(directory: str, *, lazy: bool) -> str:
     """Unmount, lazily also while it is in use; returns what went wrong, nothing when nothing did."""
     try:
@@ -103,8 +108,15 @@ def _serve(settings: Settings, ready: Callable[[], None]) -> str:
     except OSError as error:
         given = settings.address != dial.default_address("ollie")
         start = "name the server's address with -a" if given else "start the server with: olliesrv start"
-        return f"no server at {settings.address}: {reason(error)}\n{start}"
+        return f"no server at {settings.address}: {_why(error)}\n{start}"
     return ""
+
+
+def _why(error: OSError) -> str:
+    """Why there is no connection; asyncio's own words hold addresses, or lists of them where a host has several."""
+    if not error.errno:
+        return "nobody answers"
+    return reason(OSError(error.errno, os.strerror(error.errno)) if error.errno > 0 else error)
 
 
 async def _run(settings: Settings, ready: Callable[[], None]) -> None:

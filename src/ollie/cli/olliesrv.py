@@ -41,9 +41,14 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def _mount(directory: str, address: str) -> int:
-    """Mount in the background. Returns in the process that serves the mount as well, when it ends."""
-    from ollie.cli.mount import Settings, mount  # noqa: PLC0415 - asyncio and all, which the others do without
+    """Mount in the background. Returns in the process that serves the mount as well, when it ends.
 
+    A mount that an earlier server left comes back with this one.
+    """
+    from ollie.cli.mount import Settings, is_mounted, mount  # noqa: PLC0415 - asyncio and all, which the others do without
+
+    if is_mounted(directory, address):
+        return 0
     settings = Settings(directory, address, uname=dial.user_name(), aname="", reconnect=True, verbose=False)
     failed = mount(settings, foreground=False)
     if failed:

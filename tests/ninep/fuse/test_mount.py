@@ -315,6 +315,25 @@ async def test_unmount(house: House, address: str) -> None:
     assert await ended(serving.process) == (0, "", "")
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+async def test_only_its_own_mount_is_unmounted(lazy: bool, house: House, address: str) -> None:
+    """A process whose mount was taken away, and that has not been able to notice, leaves the next one alone."""
+    first = await house.serve(address)
+    if lazy:
+        await house.blocked("cat thing/a/level")
+    await house.shell(f"kill -STOP {first.pid}")
+    try:
+        unmount = f"from ninep.fuse import unmount; unmount('{house.mount}', lazy={lazy})"  # umount(8) would look
+        assert await ended(await house.start(sys.executable, "-c", unmount)) == (0, "", "")
+        second = await house.serve(address)
+        await house.shell(f"kill -TERM {first.pid}")
+    finally:
+        first.process.send_signal(signal.SIGCONT)  # nsenter stops with what it runs, and lets it go on
+    assert (await ended(first.process)).code == 0
+    assert (await house.shell("cat readme")).out == "a sample of every kind\n"
+    assert await second.signal(signal.SIGTERM) == (0, "", "")
+
+
 async def test_stop_while_in_use(house: House, sample: Sample, server: Server, address: str) -> None:
     """A mount that is told to end does, though files are open: readers get an error, what was written is taken."""
     serving = await house.serve(address)

@@ -52,6 +52,17 @@ def test_with_the_start_of_the_server(served: House) -> None:
     assert served.run("olliesrv", "status").returncode == 0
 
 
+def test_with_the_start_of_the_next_server(served: House) -> None:
+    """The mount of the server before comes back, and no other one is made."""
+    served.ok("olliesrv", "stop")
+    served.ok("olliesrv", "start", "--mount", "m")
+    served.ok("olliesrv", "stop")
+    served.ok("olliesrv", "start", "--mount", "m")
+    assert "backends" in served.ok("ls", "m")
+    assert served.ok("ollie-9p", "umount", "m") == ""
+    assert served.run("findmnt", "m").returncode == 1
+
+
 def test_a_conversation(served: House) -> None:
     """The files of a session, an agent and a turn, by echo and cat."""
     served.ok("ollie-9p", "mount", "m")
@@ -149,6 +160,10 @@ def test_in_use(served: House) -> None:
             "no server at unix!/nowhere/s: no such file or directory\n  name the server's address with -a\n",
         ),
         (
+            "-a tcp!127.0.0.1!1 mount m",
+            "no server at tcp!127.0.0.1!1: connection refused\n  name the server's address with -a\n",
+        ),
+        (
             "mount m",
             "no server at unix!{socket}: no such file or directory\n  start the server with: olliesrv start\n",
         ),
@@ -185,11 +200,14 @@ def test_messages_that_cannot_be_shown(served: House) -> None:
 
 
 def test_mounted_already(served: House) -> None:
-    """Mounting twice on the same directory is an error."""
+    """Mounting twice on the same directory is an error, also while its server is away; the mount is left alone."""
     served.ok("ollie-9p", "mount", "m")
-    assert served.run("ollie-9p", "mount", "m").stderr == (
-        "ollie-9p: m is a mount point already\n  unmount it: ollie-9p umount m\n"
-    )
+    already = "ollie-9p: m is a mount point already\n  unmount it: ollie-9p umount m\n"
+    assert served.run("ollie-9p", "mount", "m").stderr == already
+    served.ok("olliesrv", "stop")
+    assert served.run("ollie-9p", "mount", "m").stderr == already
+    served.ok("olliesrv", "start")
+    assert "backends" in served.ok("ls", "m")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, partial
 from time import time
 
@@ -17,6 +17,7 @@ from ollie.protocol import result
 from ollie.protocol.payload import Call
 from ollie.protocol.result import ResultError, ToolResult
 from ollie.protocol.why import explain
+from ollie.protocol.words import reason
 from ollie.sandbox.launcher import Exit, Launcher, SandboxError, Spec
 from ollie.sandbox.launcher import Run as Process
 from ollie.sandbox.open_files import scarce
@@ -260,13 +261,19 @@ class Executor:
             shown = report.shown(wrong) + shown
             return report.text_result(shown, wrong.missing + kept.missing, last or str(error), said, save)
 
-    def _save(self, run: Run, output: Output) -> str:
+    def _save(self, run: Run, output: Output) -> str | None:
         """Put what was kept of an output into a file that the tools of the session can read; its path."""
         path = self._settings.tmpdir / f"output-{run.number}-{os.urandom(4).hex()}.txt"
-        # Tools may write to that directory, and have put a link there if they could guess the name.
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "wb") as file:
-            file.writelines(output.everything())
+        try:
+            # Tools may write to that directory, and have put a link there if they could guess the name.
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            with os.fdopen(fd, "wb") as file:
+                file.writelines(output.everything())
+        except OSError as error:
+            _log.warning("cannot keep the output of run %d in %s: %s", run.number, path, reason(error))
+            with suppress(OSError):
+                path.unlink()
+            return None
         return str(path)
 
 

@@ -50,7 +50,9 @@ def shown(kept: Kept) -> str:
     return terminal.plain(kept.head + (left_out(kept.missing) if kept.missing else b"") + kept.tail)
 
 
-def text_result(printed: str, lost_bytes: int, last: str, said: Sequence[str], save: Callable[[], str]) -> ToolResult:
+def text_result(
+    printed: str, lost_bytes: int, last: str, said: Sequence[str], save: Callable[[], str | None]
+) -> ToolResult:
     """The result of a tool that prints text.
 
     Args:
@@ -58,14 +60,22 @@ def text_result(printed: str, lost_bytes: int, last: str, said: Sequence[str], s
         lost_bytes: How much of the output is missing in it.
         last: How it ended, empty for well.
         said: Remarks; each becomes a line in brackets.
-        save: Puts all that was kept of the output into a file and gives its path; called when not all of it is shown.
+        save: Puts all that was kept of the output into a file and gives its path, None when it cannot; called when not
+            all of it is shown.
     """
-    if lost_bytes:
-        said = [*said, f"all that was kept of the output is in {save()}"]
-    return _cut(result.text(_with_lines(printed, said, last), is_error=bool(last)), lost_bytes, save)
+    whole = result.text(_with_lines(printed, said, last), is_error=bool(last))
+    if not lost_bytes and _fits(whole):
+        return whole
+    path = save()
+    if path is None:
+        said = [*said, "what is left out of the output could not be kept"]
+    elif lost_bytes:
+        said = [*said, f"all that was kept of the output is in {path}"]
+    whole = result.text(_with_lines(printed, said, last), is_error=bool(last))
+    return limits.cut_result(whole, path=path, lost_bytes=lost_bytes)
 
 
-def block_result(printed: Kept, last: str, said: Sequence[str], save: Callable[[], str]) -> ToolResult:
+def block_result(printed: Kept, last: str, said: Sequence[str], save: Callable[[], str | None]) -> ToolResult:
     """The result of a tool that prints a ToolResult on standard output; arguments as for `text_result`.
 
     Raises:
@@ -76,7 +86,8 @@ def block_result(printed: Kept, last: str, said: Sequence[str], save: Callable[[
     given = result.from_json(printed.head + printed.tail)
     lines = _with_lines("", said, last)
     extra = (TextContent(lines),) if lines else ()
-    return _cut(ToolResult(given.content + extra, given.is_error or bool(last)), 0, save)
+    whole = ToolResult(given.content + extra, given.is_error or bool(last))
+    return whole if _fits(whole) else limits.cut_result(whole, path=save())
 
 
 def _with_lines(printed: str, said: Sequence[str], last: str) -> str:
@@ -86,8 +97,6 @@ def _with_lines(printed: str, said: Sequence[str], last: str) -> str:
     return printed + separator + "\n".join(lines)
 
 
-def _cut(whole: ToolResult, lost_bytes: int, save: Callable[[], str]) -> ToolResult:
-    """The result within what a model is given."""
-    if limits.cut_result(whole, path=None) == whole:
-        return whole
-    return limits.cut_result(whole, path=save(), lost_bytes=lost_bytes)
+def _fits(whole: ToolResult) -> bool:
+    """Whether a model is given all of it."""
+    return limits.cut_result(whole, path=None) == whole

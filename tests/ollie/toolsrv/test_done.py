@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -185,6 +186,21 @@ async def test_what_is_about_to_ask_goes_with_its_agent(start: Callable[..., Too
             await asking.write(request)
             answer, _ = await asyncio.gather(asking.read(), ctl.write(f"end {agent}".encode()))
         assert result.from_json(answer).text == "not run: its agent is gone"
+
+
+async def test_output_that_cannot_be_kept_is_told(start: Callable[..., ToolServer], agent: str) -> None:
+    """It is shown as far as it fits, and nobody waits for a message in vain."""
+    toolsrv = start()
+    resource.prlimit(toolsrv.pid, resource.RLIMIT_FSIZE, (RESULT_BYTES, RESULT_BYTES))
+    async with await toolsrv.client() as client, await client.open("proc/done") as done:
+        await load(client, agent, "sh")
+        shown = (await call(client, agent, cmd="seq 20000")).text
+        pid = await background(client, agent, "seq 20000")
+        told = await ended(done, agent)
+        assert told["pid"] == int(pid)
+        for text in (shown, told["output"]):
+            assert text.startswith("1\n2\n")
+            assert text.endswith("\n20000\n[what is left out of the output could not be kept]")
 
 
 async def test_an_agent_ends_no_other(toolsrv: ToolServer, agent: str) -> None:

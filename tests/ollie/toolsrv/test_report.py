@@ -63,6 +63,14 @@ def test_a_result_that_fits_names_the_file_when_something_is_missing() -> None:
     assert given.text == "x\n[all that was kept of the output is in /kept]"
 
 
+@pytest.mark.parametrize(("printed", "lost"), [("x", 10), ("x" * 2 * RESULT_BYTES, 0)])
+def test_a_result_that_could_not_be_kept_says_so(printed: str, lost: int) -> None:
+    """What fits is shown all the same."""
+    given = text_result(printed, lost, "exit status 1", [], lambda: None)
+    assert given.text.endswith("x\n[what is left out of the output could not be kept]\nexit status 1")
+    assert len(given.text.encode()) <= RESULT_BYTES
+
+
 def test_what_is_missing_is_shown_in_its_place() -> None:
     """One line between head and tail."""
     assert shown(Kept(b"a", 5, b"b")) == "a\n[... 5 bytes left out ...]\nb"

@@ -4,8 +4,6 @@ The system prompt holds nothing that changes from turn to turn, so that a provid
 has computed of it. For the same reason the plan comes back as a message at the end and not as a part of it.
 """
 
-from collections.abc import Sequence
-
 DEFAULT = (
     "You are Ollie, an agent that works in a directory of the user's computer. "
     "Use the tools to look before you answer and to do what is asked; do not guess what a tool can tell. "
@@ -13,19 +11,14 @@ DEFAULT = (
 )
 
 
-def assemble(text: str, cwd: str, instructions: Sequence[tuple[str, str]] = ()) -> str:
+def assemble(text: str, cwd: str) -> str:
     """The system prompt of an agent.
 
     Args:
-        text: the profile's or the `cfg` key `system`; empty for the built-in one.
-        cwd: its working directory, as its tools see it; empty when it has none.
-        instructions: files of instructions that apply, as (path, content), the most general first.
+        text: the `cfg` key `system`, the profile's, or one that begins with `DEFAULT`.
+        cwd: its working directory, as its tools see it.
     """
-    parts = [text.strip() or DEFAULT]
-    if cwd:
-        parts.append(f"Working directory: {cwd}")
-    parts.extend(f'<instructions path="{path}">\n{content.strip()}\n</instructions>' for path, content in instructions)
-    return "\n\n".join(parts)
+    return f"{text.strip()}\n\nWorking directory: {cwd}"
 
 
 _REMINDER = "<plan>\n"

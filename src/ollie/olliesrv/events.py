@@ -73,9 +73,9 @@ class Events:
             reader: under which name it is noted what was delivered.
             session: the id of the one session whose events it sees; empty for all there are.
         """
-        self._given.setdefault(reader, self._last)
-        self.deliver(reader, self._given[reader])
-        return EventWatch(self, reader, session, self._given[reader])
+        position = self._given.get(reader, self._last)
+        self.deliver(reader, position)
+        return EventWatch(self, reader, session, position)
 
     def deliver(self, reader: str, position: int) -> None:
         """Note that a reader was given everything up to a position."""

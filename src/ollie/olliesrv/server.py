@@ -49,7 +49,6 @@ class Ollie:
         listener: what serves its name space, set by who makes that.
     """
 
-    number = 0
     listener: Server
 
     def __init__(self, services: Services, lock: Lock) -> None:

@@ -25,7 +25,7 @@ from ollie.engine.messages import (
 )
 from ollie.engine.partial import Partial, joined
 from ollie.engine.retry import RETRIED, delay
-from ollie.engine.system import DEFAULT, assemble, is_reminder, reminder
+from ollie.engine.system import assemble, is_reminder, reminder
 
 CALL = ToolCall("a", "f", "{}")
 RESULT = ToolResult("a", "f", ())
@@ -170,11 +170,7 @@ def test_own_tools_say_what_is_wrong() -> None:
 
 
 def test_system_prompts() -> None:
-    """The prompt has its parts in order, the same text each time."""
-    text = assemble("Be brief.", "/project", [("AGENTS.md", "Use tabs.\n")])
-    assert text == (
-        'Be brief.\n\nWorking directory: /project\n\n<instructions path="AGENTS.md">\nUse tabs.\n</instructions>'
-    )
-    assert assemble("", "") == DEFAULT
+    """The prompt has its parts in order; the plan is shown in a message that can be told from words of the user."""
+    assert assemble("Be brief.\n", "/project") == "Be brief.\n\nWorking directory: /project"
     assert is_reminder(reminder("steps"))
     assert not is_reminder("plan")

@@ -27,6 +27,8 @@ from ollie.store.rows import AgentRow, Seq, SessionRow, StoreError
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.sessions import Sessions
 
+_KINDS = ("tools", "agents", "skills")  # what is looked for along a path of directories
+
 
 class Session(Entity[SessionRow]):
     """A session.
@@ -294,9 +296,6 @@ class Session(Entity[SessionRow]):
         if subagents.depth(by) >= self._services.config.max_depth:
             limit = self._services.config.max_depth
             raise RefusedError(f"agents are made by agents at most {limit} levels deep (max_depth): {by.name}")
-
-
-_KINDS = ("tools", "agents", "skills")
 
 
 def _inherited(by: Agent | None) -> dict[str, Any]:

@@ -81,8 +81,8 @@ class Outfit:
     @property
     def system(self) -> str:
         """The system prompt that its model gets."""
-        text = self._text("system") or self.profile.system or f"{system.DEFAULT} The computer runs {platform.system()}."
-        return system.assemble(text, self.row.cwd)
+        builtin = f"{system.DEFAULT} The computer runs {platform.system()}."
+        return system.assemble(self._text("system").strip() or self.profile.system or builtin, self.row.cwd)
 
     def limits(self) -> Limits:
         """The bounds of its turns."""

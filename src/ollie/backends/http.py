@@ -19,8 +19,8 @@ import msgspec
 from ollie.backends.failures import error_of, without
 from ollie.engine.messages import BackendError, ErrorKind
 
-CONNECT_S: Final = 30.0
-ERROR_BYTES: Final = 64 * 1024
+_CONNECT_S: Final = 30.0
+_ERROR_BYTES: Final = 64 * 1024
 BODY_BYTES: Final = 64 * 1024 * 1024
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -104,7 +104,7 @@ class Http:
                 )
                 response = await stack.enter_async_context(request)
                 if response.status != 200:
-                    answer = await _read(response, ERROR_BYTES)
+                    answer = await _read(response, _ERROR_BYTES)
                     now = datetime.now(UTC)
                     raise error_of(response.status, answer, response.headers, secret=self._secret, now=now)
             except aiohttp.ConnectionTimeoutError:
@@ -118,7 +118,7 @@ class Http:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=self._silence_s)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._silence_s)
             self._session = aiohttp.ClientSession(
                 timeout=timeout,
                 connector=aiohttp.TCPConnector(limit=0),

@@ -13,10 +13,10 @@ from ollie.backends.sse import EVENT_LIMIT_BYTES, Decoder, Event, SseError
 from ollie.engine import messages as m
 from ollie.engine.messages import BackendError, ErrorKind
 
-OFFICIAL_URL: Final = "https://api.openai.com/v1"
-OFFICIAL_MODEL: Final = "gpt-5-mini"
-SILENCE_S: Final = 300.0
-USAGE_S: Final = 5.0
+_OFFICIAL_URL: Final = "https://api.openai.com/v1"
+_OFFICIAL_MODEL: Final = "gpt-5-mini"
+_SILENCE_S: Final = 300.0
+_USAGE_S: Final = 5.0
 
 
 class OpenAIBackend:
@@ -39,10 +39,10 @@ class OpenAIBackend:
         *,
         secret: str,
         official: bool,
-        usage_s: float = USAGE_S,
+        usage_s: float = _USAGE_S,
         event_limit_bytes: int = EVENT_LIMIT_BYTES,
     ) -> None:
-        self.default_model = OFFICIAL_MODEL if official else ""
+        self.default_model = _OFFICIAL_MODEL if official else ""
         self._http = http
         self._secret = secret
         self._usage_s = usage_s
@@ -88,7 +88,7 @@ class OpenAIBackend:
         )
 
 
-def create(api_key: str = "", base_url: str = "", silence_s: float = SILENCE_S) -> OpenAIBackend:
+def create(api_key: str = "", base_url: str = "", silence_s: float = _SILENCE_S) -> OpenAIBackend:
     """The backend, not connected yet.
 
     Args:
@@ -102,8 +102,8 @@ def create(api_key: str = "", base_url: str = "", silence_s: float = SILENCE_S) 
     if not isinstance(silence_s, int | float) or silence_s <= 0:
         raise BackendError(ErrorKind.bad_request, "backends.openai.silence_s is not a number of seconds")
     key = str(api_key).strip()
-    url = str(base_url).strip() or OFFICIAL_URL
-    official = url.rstrip("/") == OFFICIAL_URL
+    url = str(base_url).strip() or _OFFICIAL_URL
+    official = url.rstrip("/") == _OFFICIAL_URL
     if official and not key:
         raise BackendError(ErrorKind.auth, "the openai backend needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL")
     headers = {"Authorization": f"Bearer {key}"} if key else {}

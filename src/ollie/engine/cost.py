@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from ollie.engine.messages import Assistant, ImageContent, Message, Request, TextContent, Usage, User
 
-CHARACTERS_A_TOKEN = 4
-IMAGE_TOKENS = 1000
+_CHARACTERS_A_TOKEN = 4
+_IMAGE_TOKENS = 1000
 
 
 class Totals(Struct, frozen=True):
@@ -57,7 +57,7 @@ def counted(totals: Totals, usage: Usage, cost_usd: float, *, estimated: bool) -
 def estimate(request: Request, reply_characters: int) -> Usage:
     """The tokens of a request whose provider reported none, from the number of characters."""
     asked = len(request.system) + sum(_characters(message) for message in request.messages)
-    return Usage(input_tokens=asked // CHARACTERS_A_TOKEN, output_tokens=reply_characters // CHARACTERS_A_TOKEN)
+    return Usage(input_tokens=asked // _CHARACTERS_A_TOKEN, output_tokens=reply_characters // _CHARACTERS_A_TOKEN)
 
 
 def _characters(message: Message) -> int:
@@ -69,4 +69,4 @@ def _characters(message: Message) -> int:
         case _:
             texts = sum(len(item.text) for item in message.content if isinstance(item, TextContent))
             images = sum(isinstance(item, ImageContent) for item in message.content)
-            return texts + images * IMAGE_TOKENS * CHARACTERS_A_TOKEN
+            return texts + images * _IMAGE_TOKENS * _CHARACTERS_A_TOKEN

@@ -6,7 +6,7 @@ from ollie.engine.messages import Content, ImageContent, TextContent, ToolCall, 
 from ollie.protocol import result as protocol
 from ollie.protocol.limits import cut_result
 
-EMPTY = "(no output)"
+_EMPTY = "(no output)"
 
 
 def result_of(call: ToolCall, outcome: protocol.ToolResult, interrupted: str = "") -> ToolResult:
@@ -26,7 +26,7 @@ def result_of(call: ToolCall, outcome: protocol.ToolResult, interrupted: str = "
             case _:
                 content.append(TextContent(interrupted))
     return ToolResult(
-        call.id, call.name, tuple(content) or (TextContent(EMPTY),), outcome.is_error or bool(interrupted)
+        call.id, call.name, tuple(content) or (TextContent(_EMPTY),), outcome.is_error or bool(interrupted)
     )
 
 

@@ -8,8 +8,8 @@ from ollie.engine.messages import ErrorKind
 RETRIED: Final = frozenset({ErrorKind.rate_limited, ErrorKind.overloaded, ErrorKind.unavailable, ErrorKind.stream_cut})
 """Failures that may pass by themselves."""
 
-FIRST_S: Final = 1.0
-LONGEST_S: Final = 60.0
+_FIRST_S: Final = 1.0
+_LONGEST_S: Final = 60.0
 
 
 def delay(limits: Limits, kind: ErrorKind, attempt: int, retry_after_s: float | None, jitter: float) -> float | None:
@@ -25,7 +25,7 @@ def delay(limits: Limits, kind: ErrorKind, attempt: int, retry_after_s: float | 
     """
     if kind not in RETRIED or attempt >= limits.max_retries:
         return None
-    spread = min(FIRST_S * 2.0**attempt, LONGEST_S) * (0.5 + 0.5 * jitter)
+    spread = min(_FIRST_S * 2.0**attempt, _LONGEST_S) * (0.5 + 0.5 * jitter)
     if retry_after_s is None:
         return spread
     if retry_after_s > limits.max_retry_after_s:

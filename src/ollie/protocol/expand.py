@@ -21,8 +21,8 @@ _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 _LOCATIONS = (*_XDG, "HOME", "XDG_RUNTIME_DIR", "OLLIE_CFG_PATH", "OLLIE_DATA_PATH", "OLLIE_CACHE_PATH")
 
 # The variables that every tool gets; `LC_*` by its prefix.
-PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "TZ", "TMPDIR")
-PASSED_PREFIX = "LC_"
+_PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TERM", "TZ", "TMPDIR")
+_PASSED_PREFIX = "LC_"
 
 
 def placeholders(cwd: str, tmpdir: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -91,7 +91,7 @@ def environment(policy: Policy | None, environ: Mapping[str, str], extra: Mappin
         environ: the server's environment, of which nothing else passes.
         extra: variables of the run itself (OLLIE_SESSION_ID, TMPDIR, `env.NAME` of the payload, …).
     """
-    given = {name: value for name, value in environ.items() if name in PASSED or name.startswith(PASSED_PREFIX)}
+    given = {name: value for name, value in environ.items() if name in _PASSED or name.startswith(_PASSED_PREFIX)}
     for entry in policy.env if policy else ():
         name, literal, value = entry.partition("=")
         if literal:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-RESERVED = ("token", "tool", "agent", "agent.sandbox", "session", "cwd", "args")
+_RESERVED = ("token", "tool", "agent", "agent.sandbox", "session", "cwd", "args")
 ENV_PREFIX = "env."
 DISPATCH = ("bypass", "timeout", "sandbox", "background")
 
@@ -126,7 +126,7 @@ def call(fields: Mapping[str, str]) -> Call:
     for key, value in fields.items():
         if key.startswith(ENV_PREFIX):
             env[_env_name(key)] = value
-        elif key not in RESERVED:
+        elif key not in _RESERVED:
             arguments[key] = value
     return Call(
         token=fields.get("token", ""),

@@ -1,7 +1,7 @@
 """Group commit: one thread that writes, and commits together whatever has come since it began its last commit.
 
 While the disk is busy with one batch, changes gather for the next, so that a thousand writers share an fsync and one
-writer waits for no timer. What nobody waits for is written within `LAZY_S`; a store without changes has no timer.
+writer waits for no timer. What nobody waits for is written within a second; a store without changes has no timer.
 
 A batch that fails is kept, with whatever comes after it, and tried again: when somebody asks for it, else after a time
 that grows to `retry_s`. This is the one place that repeats a write.
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, Executable
 
 from ollie.store.rows import Seq, StoreError
 
-LAZY_S: Final = 1.0
+_LAZY_S: Final = 1.0
 RETRY_S: Final = 30.0
 _RETRY_FIRST_S: Final = 1.0
 _log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Writer:
     def _later(self) -> None:
         """Write in a while, if nobody asks for it before."""
         if self._timer is None:
-            delay_s = LAZY_S if self._failed is None else self._next_retry_s
+            delay_s = _LAZY_S if self._failed is None else self._next_retry_s
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._late)
 
     def _late(self) -> None:

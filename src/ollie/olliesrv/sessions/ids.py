@@ -13,7 +13,7 @@ from ollie.olliesrv.errors import RefusedError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = frozenset({"new", "idx"})
-NAME_RULE = "1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit; not new, idx or an id"
+_NAME_RULE = "1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit; not new, idx or an id"
 
 
 def new_id() -> str:
@@ -28,7 +28,7 @@ def new_id() -> str:
 def check_name(name: str) -> str:
     """The name itself; `bad name: …` with the rule where a session or an agent cannot have it."""
     if not _NAME.fullmatch(name) or name in _RESERVED or is_id(name):
-        raise RefusedError(f"bad name: {name[:80]} ({NAME_RULE})")
+        raise RefusedError(f"bad name: {name[:80]} ({_NAME_RULE})")
     return name
 
 

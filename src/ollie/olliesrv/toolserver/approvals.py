@@ -17,8 +17,6 @@ from ollie.olliesrv.toolserver.toolserver import ToolServer
 
 _UNKNOWN = "no such request"
 
-ToolServers = Callable[[], Iterable[ToolServer]]
-
 
 class Asked:
     """Counts what was asked, and wakes those who wait for more."""
@@ -46,7 +44,7 @@ class Approvals:
         asked: counts what is asked there.
     """
 
-    def __init__(self, toolsrvs: ToolServers, asked: Asked) -> None:
+    def __init__(self, toolsrvs: Callable[[], Iterable[ToolServer]], asked: Asked) -> None:
         self._toolsrvs = toolsrvs
         self.asked = asked
 

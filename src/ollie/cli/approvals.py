@@ -47,9 +47,10 @@ def add_to(commands: Any) -> None:
 
 
 def _approvals(options: argparse.Namespace) -> int:
-    with reach.connect(reach.address(options.address)) as server:
+    place = reach.address(options.address)
+    with reach.connect(place) as server:
         if options.follow:
-            return _follow(server, verbose=options.verbose)
+            return _follow(server, place, verbose=options.verbose)
         requests = _requests(_read(server, _LIST))
         names = _names(server) if requests else {}
         say("\n".join(_shown(request, names, time.time(), verbose=options.verbose) for request in requests))
@@ -69,7 +70,7 @@ def _reject(options: argparse.Namespace) -> int:
     return 0
 
 
-def _follow(server: Connection, *, verbose: bool) -> int:
+def _follow(server: Connection, place: str, *, verbose: bool) -> int:
     """Ask about each request, until the end of the input."""
     if not sys.stdin.isatty():
         raise NinepError("o approvals --follow asks at a terminal, and standard input is none; use o approve ID")
@@ -89,7 +90,8 @@ def _follow(server: Connection, *, verbose: bool) -> int:
         else:
             answer = {"id": request["id"], "error": "" if words.lower() in _NO else words}
         try:
-            _resolve(server, answer)
+            with reach.connect(place) as answering:  # an answer that is refused ends its connection
+                _resolve(answering, answer)
         except NinepError as error:
             sys.stderr.write(f"o: {error}\n")
 

@@ -174,6 +174,20 @@ def test_following_asks_at_the_terminal(server: House, following: Terminal) -> N
     said(server)
 
 
+def test_following_goes_on_after_an_answer_that_comes_too_late(server: House, following: Terminal) -> None:
+    """It is told what became of the request, and the next one is asked about."""
+    id_ = ask(server, "echo elsewhere")
+    following.until("or why not] ")
+    server.ok("o", "reject", id_, "answered elsewhere")
+    assert said(server).endswith(": answered elsewhere")
+    following.type("y\n")
+    following.until(f"o: request {id_} was rejected already")
+    ask(server, "echo next")
+    following.until("or why not] ")
+    following.type("y\n")
+    assert said(server).startswith("next\n")
+
+
 def test_what_was_typed_before_answers_nothing(server: House, following: Terminal) -> None:
     """A second line after the answer to one question lets nothing run that was not shown yet."""
     ask(server, "echo first")

@@ -5,6 +5,7 @@ agents, `o kill` ends one of them.
 """
 
 import argparse
+import itertools
 import os
 import re
 import sys
@@ -137,10 +138,7 @@ def _session(server: Connection, cwd: str) -> str:
 
 def _names(stem: str) -> Iterator[str]:
     yield stem
-    number = 2
-    while True:
-        yield f"{stem}-{number}"
-        number += 1
+    yield from (f"{stem}-{number}" for number in itertools.count(2))
 
 
 def _scratch(server: Connection, sessions: dict[str, str], cwd: str) -> str:
@@ -180,17 +178,18 @@ def _path(server: Connection, name: str) -> str:
     """The directory of `session`, `session/agent`, or of an agent whose name occurs once."""
     if not name.strip("/"):
         raise FailedError("no name given")
-    agents = [
-        (line[1], agent[1])
-        for line in _index(server, "session/idx")
-        for agent in _index(server, f"session/{line[1]}/agent/idx")
-        if name in agent[:2]
-    ]
     session, slash, agent = name.partition("/")
     if slash:
         return f"session/{session}/agent/{agent}"
-    if any(name in line[:2] for line in _index(server, "session/idx")):
+    sessions = _index(server, "session/idx")
+    if any(name in line[:2] for line in sessions):
         return f"session/{name}"
+    agents = [
+        (line[1], agent[1])
+        for line in sessions
+        for agent in _index(server, f"session/{line[1]}/agent/idx")
+        if name in agent[:2]
+    ]
     if len(agents) > 1:
         raise FailedError(f"{name} is the name of several agents: {' '.join('/'.join(pair) for pair in agents)}")
     if not agents:

@@ -7,6 +7,7 @@ error, and hides others of its name as a whole one would.
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from ollie.protocol.words import reason
 _METADATA = {".yaml", ".yml"}
 _BLOCK_CHARACTERS = 64 * 1024
 _NO_TEXT = "metadata is not UTF-8"
+_Stamp = tuple[int, int, int, int, int]
 _SURROGATE = re.compile("[\udc80-\udcff]")  # a byte that is none
 
 
@@ -36,7 +38,7 @@ class _Source:
     name: str
     metadata: str | None
     others: tuple[tuple[str, bool], ...]  # path, and whether it is executable
-    stamps: tuple[tuple[int, ...], ...]
+    stamps: tuple[_Stamp, ...]
 
 
 class Catalog:
@@ -80,21 +82,33 @@ class Catalog:
 
 
 def _sources(directory: str) -> Iterator[_Source]:
-    files: dict[str, list[tuple[str, os.stat_result]]] = {}
+    files: dict[str, list[tuple[str, _Stamp]]] = {}
     try:
         with os.scandir(directory) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
-                if not entry.name.startswith((".", "_")) and not entry.name.endswith("~") and entry.is_file():
-                    files.setdefault(os.path.splitext(entry.name)[0], []).append((entry.path, entry.stat()))
+                hidden = entry.name.startswith((".", "_")) or entry.name.endswith("~")
+                if not hidden and (stamp := _stamp(entry)):
+                    files.setdefault(os.path.splitext(entry.name)[0], []).append((entry.path, stamp))
     except OSError:
         return
     for name, group in files.items():
         metadata = next((path for path, _ in group if os.path.splitext(path)[1] in _METADATA), None)
-        others = [(path, bool(stat.st_mode & 0o111)) for path, stat in group if path != metadata]
+        others = [(path, bool(stamp[0] & 0o111)) for path, stamp in group if path != metadata]
         # Of several files of one name the executable one is the tool.
         others.sort(key=lambda other: not other[1])
-        stamps = tuple((stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_mode) for _, stat in group)
-        yield _Source(name, metadata, tuple(others), stamps)
+        yield _Source(name, metadata, tuple(others), tuple(stamp for _, stamp in group))
+
+
+def _stamp(entry: "os.DirEntry[str]") -> _Stamp | None:
+    """What tells that a file has changed, its mode first; None for what is none. One that cannot be looked at has 0."""
+    try:
+        found = entry.stat()
+    except FileNotFoundError:  # it has just gone, or is a link to nothing
+        return None
+    except OSError:
+        return 0, 0, 0, 0, 0
+    regular = stat.S_ISREG(found.st_mode)
+    return (found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) if regular else None
 
 
 def _read(source: _Source, host: Host, *, trusted: bool) -> ToolInfo | Broken | None:

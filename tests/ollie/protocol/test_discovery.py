@@ -125,6 +125,21 @@ def test_unreadable(dirs: tuple[Path, Path]) -> None:
     assert tool.error == "cannot be read: permission denied"
 
 
+def test_what_cannot_be_looked_at_costs_no_other_tool(dirs: tuple[Path, Path]) -> None:
+    """A link in a circle is broken; one to nothing, a directory and a fifo are none."""
+    user = dirs[0]
+    (user / "a.yaml").write_text(_YAML % "a")
+    (user / "circle.yaml").symlink_to("circle.yaml")
+    (user / "nothing.yaml").symlink_to("missing")
+    (user / "directory.yaml").mkdir()
+    os.mkfifo(user / "fifo.yaml")
+    tools = _catalog(dirs).tools()
+    assert list(tools) == ["a", "circle"]
+    assert tools["circle"] == Broken(
+        "circle", str(user / "circle.yaml"), "cannot be read: too many levels of symbolic links"
+    )
+
+
 def test_from_environment(dirs: tuple[Path, Path]) -> None:
     """The environment names the directories, and the shipped tools come along."""
     (dirs[0] / "mine.yaml").write_text(_YAML % "d")

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from still import still_root
 
 from ninep import _wire
+from ninep._session import OpenFile
 from ninep.errors import NinepError
-from ninep.files.text import TextFile
 from ninep.messages import (
     Message,
     Rattach,
@@ -266,7 +266,7 @@ class Fids(RuleBasedStateMachine):
             walked = self.root.walk(("slow",) if half else PATHS["kept"])
             assert isinstance(walked, tuple)
             return walked
-        return {"read": b"ready", "open": TextFile(b"text")}.get(kind)
+        return {"read": b"ready", "open": OpenFile()}.get(kind)
 
     def _ended(self, tag: int, wait: Wait, how: str) -> list[Told]:
         """The reply to it, and what becomes of its fids."""

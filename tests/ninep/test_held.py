@@ -1,4 +1,4 @@
-"""What a client writes and nobody has taken yet: it is bounded over all its fids, and costs nothing to go on with."""
+"""What is in memory for a client's fids: it is bounded over all of them, and costs nothing to go on with."""
 
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ninep import _wire
-from ninep.files import Peer, Request, Role, Sink, Tree
+from ninep.files import Peer, Request, Role, Sink, Text, Tree
 from ninep.messages import (
     Rclunk,
     Rerror,
@@ -68,6 +68,29 @@ async def test_all_fids_of_a_connection_hold_so_much_and_no_more(name: str, end:
                 await line.rpc(end(1, fid))
         await _opened(other, 1, "thing", "a", name, mode=mode)
         assert await other.rpc(Twrite(1, 1, 0, _PIECE)) == Rwrite(1, len(_PIECE))
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_texts_that_are_read_count_as_well(wait: bool) -> None:
+    """Each fid has the text as it was when it was opened; a small one is not worth counting."""
+
+    async def render() -> bytes:
+        return bytes(5000)
+
+    big = Text("big", 0o440, "", render=lambda *_: render() if wait else bytes(5000))
+    small = Text("small", 0o440, "", render=lambda *_: bytes(4000))
+    server = Server(Tree((big, small), None), _attach, limits=Limits(held_bytes=10_000))
+    async with line_to(server) as line:
+        await line.begin()
+        for fid in (1, 2):
+            await _opened(line, fid, "big", mode=_wire.OREAD)
+        assert isinstance(await line.rpc(Twalk(1, 0, 3, ("big",))), Rwalk)
+        assert await line.rpc(Topen(1, 3, _wire.OREAD)) == _TOO_MUCH
+        await _opened(line, 4, "small", mode=_wire.OREAD)
+        assert await line.rpc(Tclunk(1, 2)) == Rclunk(1)
+        assert isinstance(await line.rpc(Topen(1, 3, _wire.OREAD)), Ropen)
+        assert await line.rpc(Tread(1, 3, 0, 5)) == Rread(1, bytes(5))
+    await server.close()
 
 
 async def test_a_request_that_runs_holds_nothing(narrow: Server) -> None:

@@ -344,6 +344,26 @@ async def test_requests_sent_one_by_one_stop_being_served_as_well(server: Server
             assert isinstance(await line.receive(), Rread)
 
 
+async def test_each_fid_may_have_a_read_that_waits(server: Server, sample: Sample) -> None:
+    """Thousands at once hold up nothing; then a read gives little, so that all together do not fill memory."""
+    reads = 3000
+    sample.things["a"].note.data = b"x" * 10_000
+    async with line_to(server) as line:
+        await line.begin(msize=1024 * 1024)
+        await opened(line, 1, "thing/a/note")
+        assert await line.rpc(Tread(1, 1, 0, 10_000)) == Rread(1, bytes(sample.things["a"].note.data))
+        for number in range(reads):
+            await opened(line, 10 + number, "thing/a/level")
+            await line.send(Tread(10 + number, 10 + number, 0, 10_000))
+        assert await line.rpc(Tread(1, 1, 0, 10_000)) == Rread(1, b"x" * 4096)
+        sample.things["a"].ready.set()
+        for _ in range(reads):
+            reply = await line.receive()
+            assert isinstance(reply, Rread)
+            assert reply.data == b"ready\n"
+        assert isinstance(await line.rpc(Tread(1, 1, 4096, 10_000)), Rread)
+
+
 # Authentication
 
 

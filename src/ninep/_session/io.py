@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 
+# With so many requests outstanding a read gives little, so that replies that come all at once cannot fill memory.
+_MANY = 256
+_LITTLE_BYTES = 4096
+
+
 def open_(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
     """Topen."""
     number, mode = _wire.parse_topen(data, at, end)
@@ -70,12 +75,12 @@ def _opened(  # noqa: PLR0917  a partial leaves what was opened last
 
 
 def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
-    """Tread; the count is clamped to what a message may carry."""
+    """Tread; the count is clamped to what a message may carry, and to less where much may come at once."""
     number, offset, count = _wire.parse_tread(data, at, end)
     fid = session.fids.use(number, _wire.TREAD)
     file = fid.file
     assert file is not None
-    count = min(count, session.iounit)
+    count = min(count, session.iounit if session.outstanding < _MANY else _LITTLE_BYTES)
     content = file.read(offset, count)
     if isinstance(content, bytes):
         return session.rread(tag, file, count, content)

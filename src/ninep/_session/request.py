@@ -17,9 +17,10 @@ class Limits:
     Args:
         msize: the largest message, 256 bytes and more; the client may ask for less.
         fids: in use at once.
-        requests: outstanding at once; what frees something (Tflush, Tclunk, Tremove, Tversion) is not refused.
+        requests: outstanding at once, and more than `fids`: each of a mount's may have a read that waits. What frees
+            something (Tflush, Tclunk, Tremove, Tversion) is not refused.
         written_bytes: in Twrites that have not been answered.
-        held_bytes: of messages that were written and are still to be taken, over all its fids.
+        held_bytes: of messages that were written and are still to be taken, and of texts that are read, over all fids.
         cleanup_s: how long something cancelled may take to end.
         attach_s: how long a connection may take until it has attached; after that it may be idle for ever.
         tcp_connections: of a server at once, by all its TCP listeners; at most half of the process's open files.
@@ -27,7 +28,7 @@ class Limits:
 
     msize: int = 1024 * 1024
     fids: int = 4096
-    requests: int = 1024
+    requests: int = 8192
     written_bytes: int = 64 * 1024 * 1024
     held_bytes: int = 64 * 1024 * 1024
     cleanup_s: float = 5.0

@@ -7,9 +7,11 @@ from typing import Any, Protocol, TypeVar
 from ninep import _wire, errors
 from ninep._session import OpenFile
 from ninep.errors import NinepError
-from ninep.tree import Entry, Place
+from ninep.tree import Entry, Held, Place
 
 T = TypeVar("T")
+
+_SMALL_BYTES = 4096  # not counted: as many as there may be fids are little
 
 Render = Callable[[T, Any], bytes | Awaitable[bytes]]
 
@@ -36,7 +38,7 @@ class Text(Entry[T]):
     def open(self, place: Place, mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Render it."""
         content = self.render(place.obj, place.peer)
-        return TextFile(content) if isinstance(content, bytes) else _opened(content, place)
+        return TextFile(content, place) if isinstance(content, bytes) else _opened(content, place)
 
 
 async def rendered(content: Awaitable[bytes], place: Place) -> bytes:
@@ -48,21 +50,30 @@ async def rendered(content: Awaitable[bytes], place: Place) -> bytes:
 
 
 async def _opened(content: Awaitable[bytes], place: Place) -> OpenFile:
-    return TextFile(await rendered(content, place))
+    return TextFile(await rendered(content, place), place)
 
 
 class TextFile(OpenFile):
     """Bytes that do not change any more."""
 
-    __slots__ = ("_content",)
+    __slots__ = ("_content", "_held")
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, place: Place) -> None:
         self.sent = None  # all that an OpenFile begins with; most opens come here, and a call costs more
         self._content = content
+        self._held: Held | None = None
+        if len(content) > _SMALL_BYTES:
+            self._held = place.attached.held
+            self._held.add(len(content))
 
     def read(self, offset: int, count: int) -> bytes:
         """A piece of it."""
         return self._content[offset : offset + count]
+
+    def close(self, *, commit: bool) -> None:
+        """It is not kept any longer."""
+        if self._held is not None:
+            self._held.drop(len(self._content))
 
 
 class TextBuffer(Protocol):

@@ -1,4 +1,4 @@
-"""What a client may have written that nobody has taken yet."""
+"""What may be in memory on behalf of a client's fids."""
 
 from ninep import errors
 from ninep.errors import NinepError
@@ -7,7 +7,7 @@ HELD_BYTES = 64 * 1024 * 1024
 
 
 class Held:
-    """The bytes of all messages that a connection's files hold, whatever the fid.
+    """The bytes that a connection's files hold, whatever the fid: messages not taken yet, and texts being read.
 
     Args:
         limit_bytes: how many there may be.
@@ -29,5 +29,5 @@ class Held:
         self.bytes += count
 
     def drop(self, count: int) -> None:
-        """They were taken, or discarded."""
+        """They are not held any more."""
         self.bytes -= count

@@ -250,6 +250,25 @@ async def test_fifty_blocked_reads(mounted: House, sample: Sample, server: Serve
     assert await ended(process) == (0, "ready\n" * 50 + "all\n", "")
 
 
+async def test_more_blocked_reads_than_anybody_counts(mounted: House, sample: Sample, server: Server) -> None:
+    """Some thousand wait at once, and everything else goes on."""
+    program = """
+import os, threading
+threading.stack_size(65536)
+files = [os.open("thing/a/level", os.O_RDONLY) for _ in range(1100)]
+threads = [threading.Thread(target=lambda file=file: os.write(1, os.read(file, 100))) for file in files]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+    waiting = await mounted.start("sh", "-c", f"ulimit -n 4096; cd $HERE; exec {sys.executable} -c '{program}'")
+    await server.until(lambda now: now.outstanding == 1100)
+    assert (await mounted.shell("ls; cat readme")).out == "new\nreadme\nthing\na sample of every kind\n"
+    sample.things["a"].ready.set()
+    assert await ended(waiting) == (0, "ready\n" * 1100, "")
+
+
 async def test_tail_f(mounted: House, sample: Sample) -> None:
     """`tail -f` shows what is there and what comes; a signal ends it while it waits in a read."""
     log = sample.things["a"].log

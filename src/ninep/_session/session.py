@@ -182,7 +182,7 @@ class Session(Output):
         return self.rerror(tag, errors.INTERNAL)
 
     def _check_tag(self, kind: int, tag: int) -> None:
-        if tag in self._requests or tag in self._flushes:
+        if (tag in self._requests or tag in self._flushes) and kind != _wire.TVERSION:  # that one ends the others
             raise NinepError(errors.TAG_IN_USE)
         if len(self._running) >= self.limits.requests and kind not in _ALWAYS:
             raise NinepError(errors.TOO_MANY_REQUESTS)

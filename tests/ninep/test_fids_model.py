@@ -51,6 +51,14 @@ BEGIN = (Tversion(_wire.NOTAG, 8192, "9P2000"), Tattach(9, 0, _wire.NOFID, "glen
 Told = tuple[type[Message], int]
 
 
+class Opened(OpenFile):
+    """What an open that waited gives."""
+
+    def read(self, offset: int, count: int) -> bytes:
+        """A piece of it."""
+        return b"text"[offset : offset + count]
+
+
 @dataclass
 class Handle:
     """A fid: where it is, `pending`, `placed`, `opening`, `open` or `ending`."""
@@ -266,7 +274,7 @@ class Fids(RuleBasedStateMachine):
             walked = self.root.walk(("slow",) if half else PATHS["kept"])
             assert isinstance(walked, tuple)
             return walked
-        return {"read": b"ready", "open": OpenFile()}.get(kind)
+        return {"read": b"ready", "open": Opened()}.get(kind)
 
     def _ended(self, tag: int, wait: Wait, how: str) -> list[Told]:
         """The reply to it, and what becomes of its fids."""

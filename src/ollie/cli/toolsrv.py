@@ -7,6 +7,7 @@ each session; so the server is imported when `ssl` is out of reach.
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ class _UsageError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status: 0 ended as it was told, 1 refused or failed, 2 wrong usage."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the server takes it over, there is nothing to end
     return guarded("toolsrv", lambda: _main(arguments))
 
 

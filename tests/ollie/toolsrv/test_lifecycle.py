@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -160,6 +161,23 @@ def test_who_starts_it_cannot_be_told(tmp_path: Path, stdout: str, said: str) ->
     errors = (tmp_path / "errors").read_text().splitlines()
     assert errors[-1] == f"toolsrv: cannot say on standard output that it listens: {said}"
     assert not (tmp_path / "socket").exists()
+
+
+def test_an_interrupt_before_it_has_begun(tmp_path: Path) -> None:
+    """It ends without a word; here it waits for a secret that does not come."""
+    read, write = os.pipe()
+    command = [sys.executable, "-m", "ollie.cli.toolsrv", "serve", "--cwd", ".", "--listen", "./socket"]
+    with subprocess.Popen(
+        [*command, "--secret-fd", str(read)], cwd=tmp_path, pass_fds=[read], stderr=subprocess.PIPE
+    ) as starting:
+        call = Path(f"/proc/{starting.pid}/syscall")
+        while call.read_text().split()[1:2] != [hex(read)]:
+            os.sched_yield()
+        starting.send_signal(signal.SIGINT)
+        assert starting.communicate() == (None, b"")
+    os.close(read)
+    os.close(write)
+    assert starting.returncode == -signal.SIGINT
 
 
 async def test_it_serves_without_standard_output(tmp_path: Path) -> None:

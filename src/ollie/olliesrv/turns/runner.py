@@ -12,8 +12,8 @@ else the next prompt, or the session's command `resume`.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ninep.errors import NinepError
 from ollie.backends.interface import Backend
@@ -34,15 +34,14 @@ from ollie.olliesrv.turns.ends import Ends
 from ollie.olliesrv.turns.kit import Kit, problem
 from ollie.olliesrv.turns.patience import patiently
 from ollie.olliesrv.turns.plan import Plan
+from ollie.olliesrv.turns.preparation import Preparation
 from ollie.olliesrv.turns.queue import Lease, Queue
 from ollie.olliesrv.turns.states import State, state_of
 from ollie.protocol.result import ToolResult
-from ollie.store.rows import Queued, Seq, StoreError
+from ollie.store.rows import Seq, StoreError
 
 if TYPE_CHECKING:
     from ollie.olliesrv.sessions.session import Session
-
-_T = TypeVar("_T")
 
 
 class Runner:
@@ -86,12 +85,8 @@ class Runner:
         self._announce = announce
         self.driver: Driver | None = None
         self._loading = asyncio.Lock()
-        self._fetching: asyncio.Task[None] | None = None
-        self._preparing: asyncio.Task[None] | None = None
+        self._preparation: Preparation | None = None
         self._problem = ""  # why this turn may ask no model; it ends with that
-        self._trouble = ""  # what it waits for while it is made ready
-        self._stop_note = ""
-        self._words: list[ev.Inject] = []
         self._closing = False
         self._connected = False
         self._pressing = False
@@ -102,7 +97,7 @@ class Runner:
     @property
     def busy(self) -> bool:
         """Whether a turn runs, or is being made ready."""
-        return self._preparing is not None or (self.driver is not None and not self.driver.idle)
+        return self._preparation is not None or (self.driver is not None and not self.driver.idle)
 
     @property
     def queued(self) -> int:
@@ -122,8 +117,8 @@ class Runner:
     @property
     def activity(self) -> str:
         """What it is doing, for people; empty for nothing."""
-        if self._preparing is not None:
-            return self._trouble or "starting"
+        if self._preparation is not None:
+            return self._preparation.trouble or "starting"
         if self.driver is None:
             return ""
         if self.busy and self._session.toolsrv.asks(self._agent):
@@ -143,9 +138,9 @@ class Runner:
             return False, self.enqueue(text)
         entry, seq = self._queue.inject(text)
         words = ev.Inject(text, entry)
-        if self.driver is None or self._preparing is not None:
-            self._words.append(words)  # until the turn begins
-        else:
+        if self._preparation is not None:
+            self._preparation.inject(words)
+        elif self.driver is not None:
             self.driver.feed(words)
         return True, seq
 
@@ -182,44 +177,37 @@ class Runner:
     def advance(self) -> None:
         """Begin the next turn if there is one that may run now, and announce the state."""
         if self._queue.ready and not self._paused and not self._closing and not self.busy:
-            self._stop_note = ""
-            self._preparing = _task(self._prepare(self._queue.take()))
+            self._preparation = Preparation(self._queue.take())
+            self._preparation.run(self._prepare(self._preparation))
         self._changed()
 
     def turn_end(self) -> "asyncio.Future[ev.TurnEnded]":
         """How the turn that runs, or else the next one, ends; `file does not exist` when the agent is killed first."""
         return self._ends.next()
 
-    async def _prepare(self, queued: Queued) -> None:
+    async def _prepare(self, preparation: Preparation) -> None:
         """Make ready what a turn needs, and begin it."""
-        self._fetching = _task(self._kit.fetch())
-        if self._stop_note:
-            self._fetching.cancel()
+        fetching = preparation.fetch(self._kit.fetch())
         try:
-            driver = await patiently(self.load, self._in_trouble)
-            await asyncio.wait({self._fetching})
-            self._problem = problem(self._fetching)
+            driver = await patiently(self.load, preparation.wait_for)
+            await asyncio.wait({fetching})
+            self._problem = problem(fetching)
         finally:
-            self._fetching.cancel()
-            self._fetching = self._preparing = None
-        self._begin(driver, queued)
+            fetching.cancel()
+            self._preparation = None
+        self._begin(driver, preparation)
         self._changed()
 
-    def _in_trouble(self, why: str) -> None:
-        self._trouble = why
-
-    def _begin(self, driver: Driver, queued: Queued) -> None:
+    def _begin(self, driver: Driver, preparation: Preparation) -> None:
         """Take a prompt from the queue into the history; the turn that follows runs by itself."""
         try:
             setup = self._outfit().setup(self._kit.specs)
         except RefusedError as error:
             self._problem = str(error)
             setup = ev.Setup("")
-        self._queue.remove(queued.entry)
+        self._queue.remove(preparation.queued.entry)
         self._pressing = False
-        words, self._words = self._words, []
-        stop = [ev.Stop(self._stop_note)] if self._stop_note else []
-        driver.feed(ev.Configure(setup), ev.Prompt(queued.text), *words, *stop)
+        driver.feed(*preparation.events(setup))
 
     def _changed(self) -> None:
         """Announce the state; the tool server is held while it is `running`."""
@@ -344,10 +332,8 @@ class Runner:
             return False
         over = self.turn_end()
         work = self.driver.tasks if self.driver else ()
-        if self._preparing is not None:
-            self._stop_note = note
-            if self._fetching is not None:
-                self._fetching.cancel()
+        if self._preparation is not None:
+            self._preparation.stop(note)
         elif self.driver is not None:
             self.driver.feed(ev.Stop(note))
         config = self._services.config
@@ -372,12 +358,9 @@ class Runner:
     async def close(self) -> None:
         """End all work, whatever it is, and let go of the tool server. Nothing begins afterwards."""
         self._closing = True
-        work = [task for task in (self._fetching, self._preparing) if task is not None]
-        for task in work:
-            task.cancel()
-        if work:
-            await asyncio.wait(work)
-        self._fetching = self._preparing = None
+        if self._preparation is not None:
+            await self._preparation.cancel()
+            self._preparation = None
         if self.driver is not None:
             await self.driver.close(self._services.config.cancel_s + self._services.config.close_s)
         self._queue.close()
@@ -393,7 +376,3 @@ class Runner:
             async with asyncio.timeout(self._services.config.close_s):
                 await self.stop(note)
         await self.close()
-
-
-def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-    return asyncio.get_running_loop().create_task(work)

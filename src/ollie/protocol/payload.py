@@ -119,12 +119,15 @@ def call(fields: Mapping[str, str]) -> Call:
     """Sort the fields of a payload into what dispatches the call and its arguments.
 
     Raises:
-        PayloadError: `args is not JSON: …`, `args is not a JSON object`, `env. has no name`.
+        PayloadError: `args is not JSON: …`, `args is not a JSON object`, `not a variable's name: …`, `env.X contains a
+            NUL`.
     """
     env: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for key, value in fields.items():
         if key.startswith(ENV_PREFIX):
+            if "\0" in value:
+                raise PayloadError(f"{key} contains a NUL")
             env[_env_name(key)] = value
         elif key not in _RESERVED:
             arguments[key] = value

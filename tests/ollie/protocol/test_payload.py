@@ -121,6 +121,7 @@ def test_args(data: bytes, args: dict[str, object]) -> None:
         ({"args": "[" * 100_000}, "args is not JSON"),
         ({"env.": "x"}, "not a variable's name"),
         ({"env.A\0": "x"}, "not a variable's name"),
+        ({"env.LANG": "a\0b"}, "env.LANG contains a NUL"),
     ],
 )
 def test_call_refuses(fields: dict[str, str], text: str) -> None:

@@ -79,6 +79,7 @@ _RULES = (
     _rule(r"^(?:env|xargs): 'PATH'DENIED", "execute"),
     _rule(r"^(?:env|xargs): PATHDENIED", "execute"),
     _rule(rf"^(?:{_READERS}): PATHDENIED", "read"),
+    _rule(r"\bIO error for operation on PATHDENIED", "read"),
     _rule(r"^(?:tee|touch): PATHDENIED", "write"),
     _rule(r"^sed: can't read PATHDENIED", "read"),
     _rule(r"couldn't open temporary file PATHDENIED", "create"),

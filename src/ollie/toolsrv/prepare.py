@@ -186,7 +186,7 @@ def _policies(name: str, tighter: str | None, cwd: str, settings: Settings) -> t
     """The policy of that name for this directory, and the one that the call asks to be tightened by."""
     config_dir = str(settings.config_dir)
     values = {**settings.places, "CWD": cwd}
-    names = (name,) if tighter is None else (name, tighter)
+    names = (name,) if tighter in {None, name} else (name, tighter)
     return tuple(expand(policy_files.load(each, config_dir), values) for each in names)
 
 

@@ -112,6 +112,7 @@ SAID: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("", "env: \u2018/o/t\u2019: Permission denied", "/o/t", ("execute",)),
     ("", "cat: can't open '/o/f': Permission denied", "/o/f", ("read",)),
     ("", "rg: /o/f: Permission denied (os error 13)", "/o/f", ("read",)),
+    ("", "/o: IO error for operation on /o: Permission denied (os error 13)", "/o", ("read",)),
     ("", "frob: /o/f: Permission denied", "/o/f", ANY),
     ("python3 -c \"open('/o/f')\"", "PermissionError: [Errno 13] Permission denied: '/o/f'", "/o/f", ("read",)),
     ("python3 -c \"open('/o/f', 'w')\"", "PermissionError: [Errno 13] Permission denied: '/o/f'", "/o/f", ("write",)),

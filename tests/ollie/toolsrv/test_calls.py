@@ -222,6 +222,8 @@ async def test_the_policy_that_refused_is_named(toolsrv: ToolServer, agent: str)
     where = toolsrv.work / "t"
     keyed = f"allow it with {where}, or a directory above it, in filesystem.rox]"
     assert f"[the sandbox policy strict does not allow executing {where}; {keyed}" in text
+    text, _ = await _sh(toolsrv, agent, "echo > /etc/n", sandbox="default")
+    assert "[the sandbox policy default does not allow writing /etc/n; allow it with /etc/n, " in text
     text, _ = await _sh(toolsrv, agent, "echo > /etc/n", sandbox="strict")
     assert "[the sandbox policies default and strict do not allow writing /etc/n; allow it with /etc/n, " in text
 

@@ -202,7 +202,7 @@ async def spawned(backend: Any, where: Path, arguments: str, meter: Meter, depth
 async def reply(backend: Any, where: Path, history: list[Message], meter: Meter) -> Assistant:
     """One reply of the model."""
     text, reasoning, calls = "", "", []
-    request = Request("", system.assemble("", str(where)), tuple(history), TOOLS)
+    request = Request("", system.assemble(system.DEFAULT, str(where)), tuple(history), TOOLS)
     async with contextlib.aclosing(backend.complete(request)) as events:
         async for event in events:
             match event:

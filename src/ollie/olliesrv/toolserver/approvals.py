@@ -54,9 +54,9 @@ class Approvals:
         lines = [line for lines in lists for line in lines.splitlines(keepends=True)]
         return sorted(lines, key=lambda line: json.loads(line)["asked_at"])
 
-    def watch(self) -> "ApprovalsWatcher":
+    def watch(self) -> "ApprovalsWatch":
         """Every request that is open, then each new one."""
-        return ApprovalsWatcher(self)
+        return ApprovalsWatch(self)
 
     async def resolve(self, data: bytes) -> None:
         """Hand an answer to the tool server whose request it is about.
@@ -77,7 +77,7 @@ class Approvals:
         raise RefusedError(f"{_UNKNOWN}: {given}")
 
 
-class ApprovalsWatcher(Watcher):
+class ApprovalsWatch(Watcher):
     """One fid's view."""
 
     def __init__(self, approvals: Approvals) -> None:

@@ -18,7 +18,6 @@ from ollie.olliesrv.sessions.agent import Agent
 from ollie.olliesrv.settings.config import Config
 from ollie.olliesrv.settings.profiles import Profile, Profiles
 from ollie.protocol import paths
-from ollie.store.sqlite import Store
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -54,10 +53,15 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
+def servers() -> list[Ollie]:
+    """Those that `serve` has made."""
+    return []
+
+
+@pytest.fixture
+async def serve(place: Path, servers: list[Ollie]) -> AsyncIterator[Callable[..., Any]]:
     """Makes servers; each is closed at the end, and leaves no task behind."""
     before = asyncio.all_tasks()
-    servers: list[Ollie] = []
 
     async def make(
         script: str = SCRIPT, *, tools: tuple[str, ...] = (), profiles: tuple[Profile, ...] = (), **config: Any
@@ -82,11 +86,12 @@ async def serve(place: Path) -> AsyncIterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def crash(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], Any]:
+def crash(place: Path, servers: list[Ollie], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
     """Has the next server find what is on disk now, as after a SIGKILL of the one that runs; that goes on unnoticed."""
     copies = itertools.count()
 
-    async def kill(store: Store) -> None:
+    async def kill() -> None:
+        store = servers[-1].store
         await store.stored(store._writer.changed)
         copy = place / f"data{next(copies)}"
         shutil.copytree(paths.data_dir(), copy)

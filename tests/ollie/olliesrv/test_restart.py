@@ -62,7 +62,7 @@ async def test_everything_is_as_before(ollie: Ollie, agent: Agent, serve: Make, 
     await agent.session.pause(paused=True, by=None)
     other = await ollie.sessions.create(name="other", by=None)
     await other.kill(by=None)
-    await crash(ollie.store)
+    await crash()
     later = await serve()
     session = await later.sessions.find("myproj2", by=None)
     again = session.find_agent("renamed")
@@ -82,7 +82,7 @@ async def test_the_conversation_goes_on(ollie: Ollie, agent: Agent, serve: Make,
     """The chat has a gap between the turns, and the counts go on."""
     await agent.prompt(b"one", by=None)
     await said(agent)
-    await crash(ollie.store)
+    await crash()
     again = await the_agent(await serve())
     await again.prompt(b"two", by=None)
     assert await said(again) == "> one\n\nyou said: one\n\n> two\n\nyou said: two\n"
@@ -98,7 +98,7 @@ async def test_a_turn_that_was_cut_is_closed(ollie: Ollie, agent: Agent, serve: 
     driver = await agent.runner.load()
     for delta in (ReasoningDelta("hm"), TextDelta("I begin"), TextDelta(" and\n")):
         driver.feed(Streamed(driver.state.request, delta))
-    await crash(ollie.store)
+    await crash()
     later = await serve()
     again = await the_agent(later)
     assert again.state is State.IDLE
@@ -124,7 +124,7 @@ async def test_a_turn_is_closed_once(ollie: Ollie, agent: Agent, serve: Make, cr
     await agent.prompt(b"slow", by=None)
     await running(agent, b"slow")
     for _ in range(3):
-        await crash(ollie.store)
+        await crash()
         ollie = await serve()
     assert (await said(await the_agent(ollie))).count(NOTE) == 1
 
@@ -134,7 +134,7 @@ async def test_a_queue_goes_on(ollie: Ollie, agent: Agent, serve: Make, crash: M
     for prompt in (b"slow", b"one", b"two"):
         await agent.prompt(prompt, by=None)
     await running(agent, b"slow")
-    await crash(ollie.store)
+    await crash()
     again = await the_agent(await serve())
     assert await said(again) == (f"> slow\n\n! {NOTE}\n\n> one\n\nyou said: one\n\n> two\n\nyou said: two\n")
 
@@ -145,7 +145,7 @@ async def test_a_queue_waits(ollie: Ollie, agent: Agent, serve: Make, crash: Mak
     for prompt in (b"slow", b"one"):
         await agent.prompt(prompt, by=None)
     await running(agent, b"slow")
-    await crash(ollie.store)
+    await crash()
     later = await serve(resume="off", open_sessions=0)
     again = await the_agent(later)
     assert (again.state, again.queued) == (State.IDLE, 1)
@@ -165,7 +165,7 @@ async def test_a_paused_queue_stays_paused(ollie: Ollie, agent: Agent, serve: Ma
     """It goes on when the session does."""
     await agent.session.pause(paused=True, by=None)
     await agent.prompt(b"one", by=None)
-    await crash(ollie.store)
+    await crash()
     again = await the_agent(await serve())
     assert (again.state, again.queued) == (State.PAUSED, 1)
     await again.session.pause(paused=False, by=None)
@@ -184,7 +184,7 @@ async def test_a_sub_agent_goes_with_the_server(
         await asyncio.sleep(0)
     for made in agent.session.agents()[1:]:
         await running(made, b"slow")
-    await crash(ollie.store)
+    await crash()
     later = await serve()
     session = await later.sessions.find("myproj", by=None)
     assert [made.name for made in session.agents()] == ["coding", "kept"]
@@ -204,7 +204,7 @@ async def test_what_a_lost_sub_agent_had_said_is_told(
     sub, _ = session.make_agent({}, by=agent, temporary=True)
     await sub.prompt(b"hello", by=None)
     await said(sub)
-    await crash(ollie.store)
+    await crash()
     later = await serve()
     assert [row.name for row in (await later.sessions.find("myproj", by=None)).agents()] == ["coding"]
     chat = await said(await the_agent(later))
@@ -280,7 +280,7 @@ async def test_a_session_that_cannot_be_read_says_so(
     """The server starts without it, and it is there when it can be read again."""
     await agent.prompt(b"slow", by=None)
     await running(agent, b"slow")
-    await crash(ollie.store)
+    await crash()
     with sqlite3.connect(f"{paths.data_dir()}/ollie.db") as connection:
         connection.execute("ALTER TABLE record RENAME TO hidden")
     later = await serve()

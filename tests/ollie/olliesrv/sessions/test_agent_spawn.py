@@ -321,7 +321,7 @@ async def test_the_server_is_lost_meanwhile(begin: Make, serve: Make, crash: Mak
     """The history is valid, the sub-agent is gone, and what it had said is told."""
     agent = await begin({"prompt": "hang"}, {"prompt": "hang", "name": "kept"})
     await hanging(agent, 2)
-    await crash(agent._services.store)
+    await crash()
     later = await serve(script())
     session = await later.sessions.find("myproj", by=None)
     assert [(one.name, one.state) for one in session.agents()] == [("coding", State.IDLE), ("kept", State.IDLE)]

@@ -62,7 +62,7 @@ async def test_loads_are_stored(serve: Callable[..., Any], place: Path, crash: C
     agent = await make(serve, place)
     await command(agent, "tool_load agent_spawn")
     await command(agent, "tool_unload plan")
-    await crash(agent.session._store)
+    await crash()
     later = await serve(tools=("plan", "ask_user"))
     session = await later.sessions.find("s", by=None)
     assert session is not None

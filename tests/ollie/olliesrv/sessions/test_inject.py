@@ -135,7 +135,7 @@ async def test_a_crash_between_any_two_steps_loses_no_words_and_doubles_none(
     stopping = asyncio.ensure_future(sub.stop(by=None))
     while seen != store._writer.changed or agent.state is State.RUNNING:
         seen = store._writer.changed
-        await crash(store)
+        await crash()
         copies.append(os.environ["OLLIE_DATA_PATH"])
         monkeypatch.setenv("OLLIE_DATA_PATH", str(place / "data"))
         for _ in range(3):  # steps of the loop

@@ -239,7 +239,7 @@ async def test_a_living_tool_server_is_found_and_used_again(
     agent = await make(serve, place, calling("echo one", "echo one"))
     await agent.prompt(b"0", by=None)
     await said(agent)
-    await crash(agent.session._store)
+    await crash()
     later = await serve(calling("echo one", "echo one"), tools=("shell", "file_read"))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
     assert again.session.toolsrv.process.pid == agent.session.toolsrv.process.pid
@@ -378,7 +378,7 @@ async def test_loads_are_replayed_into_a_tool_server_that_starts_again(
     assert await names(agent) == ["glob", "shell"]
     await agent.session.toolsrv.end()
     assert await names(agent) == ["glob", "shell"]
-    await crash(agent.session._store)
+    await crash()
     await agent.session.toolsrv.end()
     later = await serve(GLOB, tools=("shell", "file_read"))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
@@ -398,7 +398,7 @@ async def test_a_tool_server_that_is_found_has_what_the_agent_is_to_have(
     held, agent.session.toolsrv._life._process = process, None
     await command(agent, "tool_unload file_read")
     agent.session.toolsrv._life._process = held
-    await crash(agent.session._store)
+    await crash()
     later = await serve(GLOB, tools=("shell", "file_read"))
     again = (await later.sessions.find("s", by=None)).find_agent("a")
     assert await names(again) == ["shell"]

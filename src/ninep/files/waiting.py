@@ -11,10 +11,12 @@ R = TypeVar("R")
 WAITED_BYTES = 64 * 1024
 
 
-async def within(seconds: float | None, waiting: Awaitable[R], otherwise: R) -> R:
+def within(seconds: float | None, waiting: Awaitable[R], otherwise: R) -> Awaitable[R]:
     """The result of `waiting`, or `otherwise` when that took longer; then `waiting` was cancelled."""
-    if seconds is None:
-        return await waiting
+    return waiting if seconds is None else _within(seconds, waiting, otherwise)
+
+
+async def _within(seconds: float, waiting: Awaitable[R], otherwise: R) -> R:
     try:
         async with asyncio.timeout(seconds):
             return await waiting

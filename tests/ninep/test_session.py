@@ -210,10 +210,10 @@ def test_a_new_version_waits_for_what_it_aborts() -> None:
     direct = begun()
     waiting_read(direct)
     assert direct.exchange(VERSION, ATTACH, Tstat(1, 1)) == []
-    assert direct.session.holding
+    assert direct.session.then is not None
     direct.suspended[0].done(None, asyncio.CancelledError())
     assert direct.exchange()[0] == Rversion(_wire.NOTAG, 8192, "9P2000")
-    assert not direct.session.holding
+    assert direct.session.then is None
     assert direct.exchange(Tstat(5, 0))[0].type == _wire.RSTAT
 
 

@@ -48,8 +48,11 @@ class OpenFile:
     def __init__(self) -> None:
         self.sent: Callable[[], None] | None = None
 
-    def read(self, offset: int, count: int) -> bytes | Awaitable[bytes]:
-        """At most `count` bytes; empty is the end of the file. `count` is already clamped to the msize."""
+    def read(self, offset: int, count: int) -> bytes | memoryview | Awaitable[bytes]:
+        """At most `count` bytes; empty is the end of the file. `count` is already clamped to the msize.
+
+        A memoryview, of bytes that stay as they are, spares a copy.
+        """
         raise NinepError(errors.NOT_OPEN_FOR_READING)
 
     def write(self, offset: int, data: bytes) -> int | Awaitable[int]:

@@ -14,7 +14,7 @@ from ninep.errors import NinepError
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-
+_DATA = (bytes, memoryview)
 # With so many requests outstanding a read gives little, so that replies that come all at once cannot fill memory.
 _MANY = 256
 _LITTLE_BYTES = 4096
@@ -74,15 +74,15 @@ def _opened(  # noqa: PLR0917  a partial leaves what was opened last
     return reply
 
 
-def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
+def read(session: Session, tag: int, data: Buffer, at: int, end: int) -> Buffer | None:
     """Tread; the count is clamped to what a message may carry, and to less where much may come at once."""
     number, offset, count = _wire.parse_tread(data, at, end)
     fid = session.fids.use(number, _wire.TREAD)
     file = fid.file
     assert file is not None
-    count = min(count, session.iounit if session.outstanding < _MANY else _LITTLE_BYTES)
+    count = min(count, session.iounit if len(session.requests) < _MANY else _LITTLE_BYTES)
     content = file.read(offset, count)
-    if isinstance(content, bytes):
+    if isinstance(content, _DATA):
         return session.rread(tag, file, count, content)
     session.run(Request(tag, partial(session.rread, tag, file, count), fid=fid), content)
     return None
@@ -92,11 +92,12 @@ def write(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes 
     """Twrite."""
     number, offset, content = _wire.parse_twrite(data, at, end)
     fid = session.fids.use(number, _wire.TWRITE)
-    assert fid.file is not None
+    file = fid.file
+    assert file is not None
     size = len(content)
     if session.written_bytes + size > session.limits.written_bytes:
         raise NinepError(errors.TOO_MANY_BYTES)
-    count = fid.file.write(offset, content)
+    count = file.write(offset, content)
     if isinstance(count, int):
         return _wire.pack_rwrite(tag, count)
     session.run(Request(tag, partial(_wire.pack_rwrite, tag), fid=fid, written_bytes=size), count)

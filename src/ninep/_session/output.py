@@ -10,6 +10,7 @@ from ninep._wire import Buffer
 _log = logging.getLogger("ninep")
 
 _ENAME_BYTES = 1024
+_LAYOUT = _wire.LAYOUT_32
 _JOIN_BYTES = 4096  # a payload up to this is joined to its header at once
 
 
@@ -30,10 +31,10 @@ class Output:
     """
 
     __slots__ = (
-        "_deliveries",
         "_msize",
         "_trace",
         "closed",
+        "deliveries",
         "driver",
         "output",
         "output_bytes",
@@ -43,16 +44,16 @@ class Output:
 
     def __init__(self, driver: Driver, msize: int, trace: Callable[[str, Buffer], None] | None) -> None:
         self.driver = driver
-        self.output: list[bytes] = []
+        self.output: list[Buffer] = []
         self.output_bytes = 0
         self.wording: Callable[[str], str] | None = None
         self._msize = msize
         self._trace = trace
         self.processing = False
         self.closed = False
-        self._deliveries: list[Callable[[], None]] | None = None
+        self.deliveries: list[Callable[[], None]] | None = None
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: Buffer) -> None:
         """Send a whole message that is no handler's reply."""
         if self.closed:
             return
@@ -63,19 +64,19 @@ class Output:
         if not self.processing:
             self.driver.wake()
 
-    def rread(self, tag: int, file: OpenFile, count: int, data: bytes) -> bytes:
+    def rread(self, tag: int, file: OpenFile, count: int, data: bytes | memoryview) -> Buffer:
         """Rread, about to be sent, which the file will be told of; before a large payload the header goes by itself."""
         size = len(data)
         if size > count:
             raise ValueError(f"a read of {count} bytes gave {size}")
         if file.sent is not None:
-            if self._deliveries is None:
-                self._deliveries = []
-            self._deliveries.append(file.sent)
+            if self.deliveries is None:
+                self.deliveries = []
+            self.deliveries.append(file.sent)
             file.sent = None
         if size <= _JOIN_BYTES or self._trace is not None or self.closed:
-            return _wire.pack_rread(tag, data)
-        self.output.append(_wire.LAYOUT_32.pack(11 + size, _wire.RREAD, tag, size))
+            return _LAYOUT.pack(11 + size, _wire.RREAD, tag, size) + data
+        self.output.append(_LAYOUT.pack(11 + size, _wire.RREAD, tag, size))
         self.output_bytes += 11
         return data
 
@@ -93,12 +94,12 @@ class Output:
         self.closed = True
         self.output.clear()
         self.output_bytes = 0
-        self._deliveries = None
+        self.deliveries = None
 
     def sent(self) -> None:
         """All output was handed to the transport."""
-        if self._deliveries is not None:
-            deliveries, self._deliveries = self._deliveries, None
+        if self.deliveries is not None:
+            deliveries, self.deliveries = self.deliveries, None
             for delivered in deliveries:
                 try:
                     delivered()

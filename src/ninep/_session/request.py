@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from ninep._session.fids import Fid
     from ninep._session.interface import Running, Timer
+    from ninep._wire import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Request:
     """What is known of it until it has ended.
 
     Args:
-        tag: of the message; None for what the session does by itself when a connection ends.
+        tag: of the message; negative for what the session does by itself when a connection ends.
         reply: the reply for a result.
         fid: on whose behalf it runs; clunking that fid cancels it.
         target: the fid that it makes, opens or ends, which the reply moves on in the table.
@@ -75,8 +76,8 @@ class Request:
 
     def __init__(
         self,
-        tag: int | None,
-        reply: "Callable[[Any], bytes]",
+        tag: int,
+        reply: "Callable[[Any], Buffer]",
         *,
         fid: "Fid | None" = None,
         target: "Fid | None" = None,
@@ -91,6 +92,6 @@ class Request:
         self.written_bytes = written_bytes
         self.running: Running | None = None
         self.timer: Timer | None = None
-        self.flushes: list[int] = []
+        self.flushes: tuple[int, ...] = ()
         self.silent = False
         self.done = False

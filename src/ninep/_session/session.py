@@ -21,6 +21,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 from ninep import _wire, errors
@@ -38,7 +39,10 @@ OUTPUT_BYTES = 64 * 1024  # `process` pauses when so much waits to be written
 _ENDINGS = {_wire.TCLUNK, _wire.TREMOVE}
 _ALWAYS = {_wire.TVERSION, _wire.TFLUSH, *_ENDINGS}  # what frees something has no limit
 
-Handler = Callable[["Session", int, Buffer, int, int], bytes | None]
+_own_tags = count(-1, -1)  # of what a session does by itself
+_unpack_header = _wire.HEADER.unpack_from
+
+Handler = Callable[["Session", int, Buffer, int, int], Buffer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class Session(Output):
     Attributes:
         iounit: the largest payload of one message.
         fids: in use.
+        requests: all that have not ended, by tag.
+        then: what comes when everything has ended; until then input waits.
         written_bytes: in Twrites that have not been answered.
     """
 
@@ -78,12 +84,11 @@ class Session(Output):
         "_flushes",
         "_handlers",
         "_input",
-        "_requests",
-        "_running",
-        "_then",
         "fids",
         "iounit",
         "limits",
+        "requests",
+        "then",
         "written_bytes",
     )
 
@@ -101,30 +106,24 @@ class Session(Output):
         self.written_bytes = 0
         self._dialect = dialect
         self._handlers: Sequence[Handler] = _GREETING
-        self._input: bytes | bytearray = b""
+        self._input: bytes | bytearray = b""  # empty once all of it was handled
         self._at = 0
-        self._requests: dict[int, Request] = {}  # by tag
+        self.requests: dict[int, Request] = {}
         self._flushes: dict[int, Request] = {}  # the flushed request, by the tag of the Tflush
-        self._running: set[Request] = set()  # all that have not ended
-        self._then: Callable[[], None] | None = None  # what comes when everything has ended; until then input waits
+        self.then: Callable[[], None] | None = None
         self._closing_files = False
-
-    @property
-    def holding(self) -> bool:
-        """Whether input waits until everything that runs has ended."""
-        return self._then is not None
 
     @property
     def outstanding(self) -> int:
         """How many requests have not ended."""
-        return len(self._running)
+        return len(self.requests)
 
     # Input
 
     def receive(self, data: bytes) -> None:
         """Add input."""
-        if self._at == len(self._input):
-            self._input, self._at = data, 0
+        if not self._input:
+            self._input = data
             return
         if self._at or isinstance(self._input, bytes):
             self._input, self._at = bytearray(self._input[self._at :]), 0
@@ -139,36 +138,36 @@ class Session(Output):
         Raises:
             ProtocolError: the input is no 9P2000; the connection is to be closed.
         """
-        data, size = self._input, len(self._input)
-        unpack_header = _wire.HEADER.unpack_from
+        data, size, at = self._input, len(self._input), self._at
+        trace, output = self._trace, self.output
         self.processing = True
         try:
-            while self._then is None and not self.closed and size - self._at >= _wire.HEADER_BYTES:
+            while size - at >= _wire.HEADER_BYTES and self.then is None:
                 if self.output_bytes >= OUTPUT_BYTES:
                     return True
-                at = self._at
-                length, kind, tag = unpack_header(data, at)
+                length, kind, tag = _unpack_header(data, at)
                 end = at + length
-                if end > size or not _wire.HEADER_BYTES <= length <= self._msize:
+                if end > size or length > self._msize or length < _wire.HEADER_BYTES:
                     _wire.message_end(data, at, self._msize)  # it refuses a size that no message has
                     break  # the rest is still to come
-                self._at = end
-                if self._trace is not None:
-                    self._trace("<-", data[at:end])
+                if trace is not None:
+                    trace("<-", data[at:end])
                 try:
-                    if self._running:
+                    if self.requests:
                         self._check_tag(kind, tag)
                     reply = self._handlers[kind](self, tag, data, at, end)
                 except Exception as error:  # noqa: BLE001  a bug of the tree ends its request and nothing else
                     reply = self._failed(kind, tag, error)
                 if reply is not None:
-                    if self._trace is not None:  # as `send`, without the cost of a call
-                        self._trace("->", reply)
-                    self.output.append(reply)
+                    if trace is not None:  # as `send`, without the cost of a call
+                        trace("->", reply)
+                    output.append(reply)
                     self.output_bytes += len(reply)
+                at = end
         finally:
             self.processing = False
-        if self._at == size:
+            self._at = at
+        if at == size:
             self._input, self._at = b"", 0
         return False
 
@@ -182,9 +181,9 @@ class Session(Output):
         return self.rerror(tag, errors.INTERNAL)
 
     def _check_tag(self, kind: int, tag: int) -> None:
-        if (tag in self._requests or tag in self._flushes) and kind != _wire.TVERSION:  # that one ends the others
+        if (tag in self.requests or tag in self._flushes) and kind != _wire.TVERSION:  # that one ends the others
             raise NinepError(errors.TAG_IN_USE)
-        if len(self._running) >= self.limits.requests and kind not in _ALWAYS:
+        if len(self.requests) >= self.limits.requests and kind not in _ALWAYS:
             raise NinepError(errors.TOO_MANY_REQUESTS)
 
     # Requests that wait
@@ -198,12 +197,10 @@ class Session(Output):
 
     def enter(self, request: Request) -> None:
         """It is one of those that have not ended."""
-        if request in self._running:
+        if request.tag in self.requests:
             return
-        self._running.add(request)
+        self.requests[request.tag] = request
         self.written_bytes += request.written_bytes
-        if request.tag is not None:
-            self._requests[request.tag] = request
         if request.fid is not None:
             if request.fid.requests is None:
                 request.fid.requests = set()
@@ -215,7 +212,7 @@ class Session(Output):
             self._discard(value)
             return
         request.done = True
-        if request in self._running:
+        if request.tag in self.requests:
             self._leave(request)
         if request.silent:
             self._discard(value)
@@ -229,21 +226,19 @@ class Session(Output):
         if fid is not None and fid.ending is not None and not fid.requests:
             ending, fid.ending = fid.ending, None
             ending()
-        if self._then is not None:
+        if self.then is not None:
             self._wind_on()
 
     def _leave(self, request: Request) -> None:
         if request.timer is not None:
             request.timer.cancel()
-        self._running.remove(request)
+        del self.requests[request.tag]
         self.written_bytes -= request.written_bytes
-        if request.tag is not None:
-            del self._requests[request.tag]
-        if request.fid is not None and request.fid.requests is not None:
-            request.fid.requests.discard(request)
+        fid = request.fid
+        if fid is not None and fid.requests is not None:
+            fid.requests.discard(request)
 
     def _answer(self, request: Request, value: Any, error: BaseException | None) -> None:
-        assert request.tag is not None
         if error is None:
             try:
                 reply = request.reply(value)
@@ -291,7 +286,7 @@ class Session(Output):
             return
         if closing is None:
             return
-        request = Request(None, _no_reply)
+        request = Request(next(_own_tags), _no_reply)
         request.silent = True
         self.run(request, closing)
         if not request.done:
@@ -299,15 +294,15 @@ class Session(Output):
 
     def flush(self, tag: int, oldtag: int) -> bytes | None:
         """Cancel a request; Rflush comes when it has ended, at once when there is none."""
-        request = self._requests.get(oldtag)
+        request = self.requests.get(oldtag)
         if request is not None:
-            request.flushes.append(tag)
+            request.flushes += (tag,)
             self._flushes[tag] = request
             self.cancel(request)
             return None
         flushed = self._flushes.pop(oldtag, None)
         if flushed is not None:  # a Tflush that has not been answered never will be
-            flushed.flushes.remove(oldtag)
+            flushed.flushes = tuple(other for other in flushed.flushes if other != oldtag)
         return _wire.pack_empty(_wire.RFLUSH, tag)
 
     # The whole session
@@ -342,8 +337,8 @@ class Session(Output):
 
         A clunk that was received still commits: it is not cancelled, but has no longer than anything else.
         """
-        self._then = then
-        for request in list(self._running):
+        self.then = then
+        for request in list(self.requests.values()):
             request.silent = True
             if request.kind in _ENDINGS:
                 self._bound(request)
@@ -352,16 +347,16 @@ class Session(Output):
         self._wind_on()
 
     def _wind_on(self) -> None:
-        if self._then is None or self._running or self._closing_files:
+        if self.then is None or self.requests or self._closing_files:
             return
         self._closing_files = True
         for fid in self.fids.pop_all():
             if fid.file is not None:
                 self.close_silently(fid.file)
         self._closing_files = False
-        if self._running:
+        if self.requests:
             return
-        then, self._then = self._then, None
+        then, self.then = self.then, None
         then()
         if not self.closed and not self.processing:
             self.driver.wake()

@@ -11,7 +11,7 @@ from ninep.tree import Entry, Held, Place
 
 T = TypeVar("T")
 
-_SMALL_BYTES = 4096  # not counted: as many as there may be fids are little
+_SMALL_BYTES = 4096  # a longer text is counted as held, and its pieces are copied into replies only
 
 Render = Callable[[T, Any], bytes | Awaitable[bytes]]
 
@@ -66,9 +66,12 @@ class TextFile(OpenFile):
             self._held = place.attached.held
             self._held.add(len(content))
 
-    def read(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> bytes | memoryview:
         """A piece of it."""
-        return self._content[offset : offset + count]
+        content: bytes | memoryview = self._content
+        if self._held is not None:
+            content = memoryview(content)
+        return content[offset : offset + count]
 
     def close(self, *, commit: bool) -> None:
         """It is not kept any longer."""

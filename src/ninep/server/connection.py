@@ -25,6 +25,7 @@ from ninep.errors import NinepError, ProtocolError
 from ninep.server.inline import Inline
 
 if TYPE_CHECKING:
+    from ninep._wire import Buffer
     from ninep.server.server import Server
 
 _log = logging.getLogger("ninep")
@@ -98,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle all that came, and write once."""
-        self.session.receive(bytes(self._server.input[:nbytes]))
+        self.session.receive(self._server.input[:nbytes].tobytes())
         self._pump()
 
     def pause_writing(self) -> None:
@@ -136,7 +137,8 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
             return
         self._write()
-        self._server.notice()
+        if self._server.waiters:
+            self._server.notice()
 
     def authenticate(self, uname: str, aname: str) -> Awaitable[AfidConversation]:
         """The server decides."""
@@ -177,16 +179,19 @@ class Connection(asyncio.BufferedProtocol):
                 say = _log.warning if self._deadline.cancelled() else self._server.say  # seldom of strangers
                 say("closed a connection: %s", error)
                 self._write()
+                self._writable = False
                 self._transport.close()
                 return
             finally:
                 server.handling = False
-                server.settle()
+                if server.ready:
+                    server.settle()
             self._write()
-        reading = self._writable and not more and not session.holding
+        reading = self._writable and not more and session.then is None
         if reading is not self._reading:
             self._read_on(reading=reading)
-        server.notice()
+        if server.waiters:
+            server.notice()
 
     def _read_on(self, *, reading: bool) -> None:
         if not self._transport.is_closing():
@@ -202,16 +207,18 @@ class Connection(asyncio.BufferedProtocol):
         if not output:
             return
         if self._transport.is_closing():
+            self._writable = False
             session.discard()
             return
         if session.output_bytes <= OUTPUT_BYTES:
-            self._transport.write(output[0] if len(output) == 1 else b"".join(output))
+            self._transport.write(b"".join(output))
         else:
             for piece in joined(output):
                 self._transport.write(piece)
         output.clear()
         session.output_bytes = 0
-        session.sent()
+        if session.deliveries is not None:
+            session.sent()
 
     @property
     def buffered_bytes(self) -> int:
@@ -223,10 +230,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
 
-def joined(pieces: list[bytes]) -> list[bytes]:
+def joined(pieces: "list[Buffer]") -> "list[Buffer]":
     """The same bytes in pieces of at most 64 KiB, except where one was larger before."""
-    result: list[bytes] = []
-    group: list[bytes] = []
+    result: list[Buffer] = []
+    group: list[Buffer] = []
     size = 0
     for piece in pieces:
         if group and size + len(piece) > OUTPUT_BYTES:

@@ -42,7 +42,6 @@ class Inline(Coroutine[Any, Any, None], Parkable):
         "_loop",
         "_must_cancel",
         "_parked",
-        "_resuming",
         "_soon",
         "_task",
     )
@@ -62,7 +61,6 @@ class Inline(Coroutine[Any, Any, None], Parkable):
         self._first: Any = None
         self._has_first = False
         self._parked = False
-        self._resuming = False
         self._cancelled = 0
         self._must_cancel = False
 
@@ -72,12 +70,11 @@ class Inline(Coroutine[Any, Any, None], Parkable):
 
     def resume(self) -> None:
         """Take the next step soon, if it is parked."""
-        if self._parked and not self._resuming:
-            self._resuming = True
+        if self._parked:
+            self._parked = False
             self._soon(self._unpark)
 
     def _unpark(self) -> None:
-        self._parked = self._resuming = False
         if self._must_cancel:
             self._must_cancel = False
             self._run(self._coro.throw, asyncio.CancelledError())
@@ -87,10 +84,11 @@ class Inline(Coroutine[Any, Any, None], Parkable):
     def _run(self, step: Callable[[Any], Any], arg: Any) -> None:
         """One step as the current task, and what comes after it."""
         current: Any = self
-        outer = asyncio.current_task(self._loop)
+        loop = self._loop
+        outer = asyncio.current_task(loop)
         if outer is not None:
-            _leave_task(self._loop, outer)
-        _enter_task(self._loop, current)
+            _leave_task(loop, outer)
+        _enter_task(loop, current)
         try:
             waits_for = step(arg)
         except StopIteration as stop:
@@ -100,9 +98,9 @@ class Inline(Coroutine[Any, Any, None], Parkable):
             self._done(None, error)
             return
         finally:
-            _leave_task(self._loop, current)
+            _leave_task(loop, current)
             if outer is not None:
-                _enter_task(self._loop, outer)
+                _enter_task(loop, outer)
         if waits_for is PARK:
             self._parked = True
             if self._must_cancel:

@@ -93,10 +93,10 @@ class Server:
         self._said: dict[str, float] = {}
         self.connections: set[Connection] = set()
         self.input = memoryview(bytearray(INPUT_BYTES))
-        self.handling = False  # messages are being handled; `settle` is called after that
-        self._ready: deque[Callable[[], None]] = deque()
+        self.handling = False  # messages are being handled; what is `ready` after that is settled
+        self.ready: deque[Callable[[], None]] = deque()
         self._settling = False
-        self._waiters: list[tuple[Callable[[Statistics], bool], asyncio.Future[Statistics]]] = []
+        self.waiters: list[tuple[Callable[[Statistics], bool], asyncio.Future[Statistics]]] = []
 
     # Listening
 
@@ -163,18 +163,16 @@ class Server:
         if condition(now):
             return now
         future: asyncio.Future[Statistics] = asyncio.get_running_loop().create_future()
-        self._waiters.append((condition, future))
+        self.waiters.append((condition, future))
         try:
             return await future
         finally:
-            self._waiters.remove((condition, future))
+            self.waiters.remove((condition, future))
 
     def notice(self) -> None:
-        """The statistics may have changed."""
-        if not self._waiters:
-            return
+        """The statistics may have changed; `waiters` are told."""
         now = self.statistics()
-        for condition, future in self._waiters:
+        for condition, future in self.waiters:
             if not future.done() and condition(now):
                 future.set_result(now)
 
@@ -182,15 +180,15 @@ class Server:
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Call it when the message being handled has been, before its reply is written, or in the next loop step."""
-        if not self._ready and not self.handling:
+        if not self.ready and not self.handling:
             self.loop.call_soon(self.settle)
-        self._ready.append(callback)
+        self.ready.append(callback)
 
     def settle(self) -> None:
         """Call what is to be called soon; what does not come to an end goes on in the next loop step."""
-        ready = self._ready
-        if not ready or self._settling:
+        if self._settling:
             return
+        ready = self.ready
         self._settling = True
         for _ in range(min(len(ready), SETTLE_AT_ONCE)):
             ready.popleft()()
@@ -201,14 +199,16 @@ class Server:
     def connected(self, connection: Connection) -> None:
         """A connection begins."""
         self.connections.add(connection)
-        self.notice()
+        if self.waiters:
+            self.notice()
 
     def disconnected(self, connection: Connection) -> None:
         """Everything of a connection has ended."""
         self.connections.discard(connection)
         if self._acceptor is not None:
             self._acceptor.ended(connection)
-        self.notice()
+        if self.waiters:
+            self.notice()
 
     def say(self, text: str, *values: object) -> None:
         """Log a line, each text once a minute at most: strangers decide how often there is something to say."""

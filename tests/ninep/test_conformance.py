@@ -92,21 +92,79 @@ async def test_the_command_for_conformance(server: Server, tmp_path: Path) -> No
     assert (await command("conformance", "nonsense"))[0] == 2
 
 
-async def test_an_open_that_waits(server: Server, tmp_path: Path) -> None:
-    """Whatever ends it is answered; a file whose open does not wait fails the rules."""
+@pytest.mark.parametrize(
+    ("which", "path", "rules", "name"),
+    [
+        ("opening", "thing/a/slow", 4, "open"),
+        ("reading", "thing/a/level", 3, "read"),
+        ("walking", "thing/later", 2, "walk"),
+        ("creating", "thing/later", 3, "create"),
+    ],
+)
+async def test_a_request_that_waits(  # noqa: PLR0917  the case and the fixtures
+    which: str, path: str, rules: int, name: str, server: Server, tmp_path: Path
+) -> None:
+    """Whatever ends it is answered, and nothing of it is left; a path that nothing waits for fails the rules."""
     where = await server.listen(f"unix!{tmp_path}/socket")
     plain = await conformance(where)
-    checks = await conformance(where, opening="thing/a/slow")
+    checks = await conformance(where, **{which: path})  # type: ignore[arg-type]  # it is one of the paths
     assert [check for check in checks if check.failure] == []
-    rules = [check.name for check in checks if check not in plain]
-    assert len(rules) == 4
-    assert "a clunk behind an open that waits is answered once, and so is the open" in rules
-    failed = {check.name: check.failure for check in await conformance(where, opening="readme") if check.failure}
-    assert list(failed) == rules
-    assert "the open of readme does not wait" in (failed[rules[0]] or "")
-    status, output = await command("conformance", "--opening", "thing/a/none", where)
+    names = [check.name for check in checks if check not in plain]
+    assert len(names) == rules
+    await server.until(lambda now: now.connections == now.outstanding == now.fids == 0)
+    failed = {
+        check.name: check.failure
+        for check in await conformance(where, **{which: "readme"})  # type: ignore[arg-type]  # likewise
+        if check.failure
+    }
+    assert list(failed) == names
+    assert f"the {name} of readme does not wait" in (failed[names[0]] or "")
+
+
+async def test_the_command_for_what_waits(server: Server, tmp_path: Path) -> None:
+    """The options name the paths."""
+    where = await server.listen(f"unix!{tmp_path}/socket")
+    waiting = ("--blocked", "thing/a/level", "--walking", "thing/later", "--creating", "thing/later")
+    status, output = await command("conformance", *waiting, "--opening", "thing/a/none", where)
     assert status == 1
     assert output.count("\n        thing/a/none: Rwalk(") == 4
+    for name in ("read", "walk", "create"):
+        assert (
+            f"ok      flushes of a {name} that waits are answered last and in order, and leave nothing behind\n"
+            in output
+        )
+
+
+async def test_a_rule_is_told_when_it_was_tried(tmp_path: Path) -> None:
+    """Whoever asks a server that says nothing sees so, and can go without more words."""
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(f"{tmp_path}/mute")
+        mute.listen()
+        mute.setblocking(False)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "ninep.testing", "conformance", f"unix!{tmp_path}/mute"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        connection, _ = await asyncio.get_running_loop().sock_accept(mute)
+        connection.close()
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"FAILED  a version with a suffix gets the version without\n"
+        process.send_signal(signal.SIGINT)
+        assert await process.stdout.read() == b"        the server closed the connection\n"
+        assert await process.wait() == 130
+
+
+async def test_files_are_tried_only_where_they_are_mounted(server: Server, tmp_path: Path) -> None:
+    """In another directory the rules would make what they find missing."""
+    where = await server.listen(f"unix!{tmp_path}/socket")
+    (tmp_path / "other").mkdir()
+    for directory, said in (("other", f"is not where {where} is mounted"), ("none", "no such file or directory")):
+        status, output = await command("files", where, str(tmp_path / directory))
+        assert status == 2
+        assert output.startswith(f"files: {tmp_path}/{directory}")
+        assert said in output
+    assert list((tmp_path / "other").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@
     sample.py        a tree with a file of each kind, moved by hand
     plain.py         a tree of plain files, which clients make and remove
     conformance.py   what every 9P2000 server has to do, whatever its tree; rule.py is what a rule is made of,
-                     suspended.py what is asked about an open that waits
+                     suspended.py what is asked about requests that wait
     files.py         what a mounted tree has to do as files
 
 `python -m ninep.testing` runs the last two and scripts against a server at an address, and serves the two trees.

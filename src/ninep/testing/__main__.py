@@ -2,7 +2,8 @@
 
 `conformance` prints a line for each rule that every 9P2000 server has to keep, and what came where one does not hold;
 with `--mount` it mounts the tree in a directory for the time being, and goes on with `files` in there.
-`files` does the same for what a mounted tree has to do as files; the options name files that it may play with.
+`files` does the same for what a mounted tree has to do as files. The options name files that they may play with, and
+paths that wait; without them such rules are left out.
 `script` plays a conversation, as `ninep.testing.script` describes them, and prints the line that went another way.
 Without `ADDRESS` it is with a sample of its own, in which the script has its actions (`ninep.testing.actions`).
 `serve sample ADDRESS` and `serve plain ADDRESS` give clients something to talk to, until they are interrupted.
@@ -42,18 +43,29 @@ _FILES = {
     "removed": "what can be removed; it is gone in the end",
 }
 
+_WAITING = {
+    "opening": "a file whose open waits",
+    "walking": "a path that a walk waits for",
+    "creating": "a path that the making of a directory waits for",
+}
 
-def _report(checks: list[Check]) -> int:
-    for check in checks:
-        print(f"ok      {check.name}" if check.failure is None else f"FAILED  {check.name}\n        {check.failure}")
+
+def _tell(check: Check) -> None:
+    failed = f"FAILED  {check.name}\n        {check.failure}"
+    print(f"ok      {check.name}" if check.failure is None else failed, flush=True)
+
+
+def _count(checks: list[Check]) -> int:
+    """Of those told; the exit status."""
     failed = sum(check.failure is not None for check in checks)
     print(f"{len(checks) - failed} passed, {failed} failed", flush=True)
     return min(failed, 1)
 
 
 async def _conformance(options: argparse.Namespace) -> int:
-    checks = await conformance(options.address, uname=options.uname, aname=options.aname, opening=options.opening)
-    status = _report(checks)
+    waiting = {name: getattr(options, name) for name in ("opening", "walking", "creating")}
+    known = {"uname": options.uname, "aname": options.aname, "reading": options.blocked}
+    status = _count(await conformance(options.address, **known, **waiting, tell=_tell))
     return max(status, await _mounted(options)) if options.mount else status
 
 
@@ -75,7 +87,10 @@ async def _mounted(options: argparse.Namespace) -> int:
 
 def _files(options: argparse.Namespace) -> int:
     named = Named(**{name: getattr(options, name) for name in _FILES})
-    return _report(files(options.directory, options.address, named, uname=options.uname, aname=options.aname))
+    checks = files(options.directory, options.address, named, uname=options.uname, aname=options.aname)
+    for check in checks:
+        _tell(check)
+    return _count(checks)
 
 
 def _sample() -> tuple[Sample, Server]:
@@ -142,10 +157,11 @@ def _arguments(args: Sequence[str] | None) -> argparse.Namespace:
     common.add_argument("--uname", default=dial.user_name(), help="who attaches; must be let in without a secret")
     common.add_argument("--aname", default="", help="the tree to attach to")
     for name, about in _FILES.items():
-        common.add_argument(f"--{name}", default="", metavar="PATH", help=f"for files: {about}")
+        common.add_argument(f"--{name}", default="", metavar="PATH", help=about)
     command = commands.add_parser("conformance", parents=[common], help="what every server has to do")
     command.add_argument("--mount", action="store_true", help="mount the tree, and go on with files")
-    command.add_argument("--opening", default="", metavar="PATH", help="a file whose open waits: ask what ends it")
+    for name, about in _WAITING.items():
+        command.add_argument(f"--{name}", default="", metavar="PATH", help=about)
     command.add_argument("address", help=what)
     command = commands.add_parser("files", parents=[common], help="what a mounted tree has to do")
     command.add_argument("address", help=what)
@@ -169,6 +185,8 @@ def main(args: Sequence[str] | None = None) -> int:
         if options.command == "serve":
             return asyncio.run(_serve(options.tree, options.address))
         return _files(options) if options.command == "files" else asyncio.run(_conformance(options))
+    except KeyboardInterrupt:
+        return 130
     except UnicodeDecodeError:
         said = f"{options.file}: a script is UTF-8"
     except OSError as error:

@@ -1,6 +1,6 @@
 """What every 9P2000 server has to do, whatever its tree.
 
-Nothing is written and no file is opened but directories, and the one that is named for it, so that the suite can be run
+Nothing is written and no file is opened but directories, and those that are named for it, so that the suite can be run
 against a server in use.
 """
 
@@ -31,14 +31,22 @@ from ninep.messages import (
 )
 from ninep.testing.line import Line
 from ninep.testing.rule import Check, Rule, Tested, refused, run_rule, same
-from ninep.testing.suspended import SUSPENDED
+from ninep.testing.suspended import suspended
 
 _NOTAG, _NOFID = _wire.NOTAG, _wire.NOFID
 _CHECKS: Final[list[tuple[str, Rule]]] = []
 
 
 async def conformance(
-    connect: Callable[[], Awaitable[Line]] | str, *, uname: str = "glenda", aname: str = "", opening: str = ""
+    connect: Callable[[], Awaitable[Line]] | str,
+    *,
+    uname: str = "glenda",
+    aname: str = "",
+    opening: str = "",
+    reading: str = "",
+    walking: str = "",
+    creating: str = "",
+    tell: Callable[[Check], None] | None = None,
 ) -> list[Check]:
     """Run all checks.
 
@@ -46,7 +54,11 @@ async def conformance(
         connect: makes a connection, or the dial string of the server.
         uname: a user who may attach without authentication and read the root.
         aname: the tree.
-        opening: a file whose open waits; what is asked of such opens is left out without it.
+        opening: a file whose open waits; what is asked of such an open is left out without it.
+        reading: a file whose read waits; likewise.
+        walking: a path that a walk waits for; likewise.
+        creating: a path that the making of a directory waits for; likewise.
+        tell: gets each check when it was made.
 
     Returns:
         All checks, passed or not, in a fixed order.
@@ -61,9 +73,14 @@ async def conformance(
             return await Line.dial(address)
 
         connect = dialled
-    server = Tested(connect, uname, aname, opening)
-    rules = _CHECKS + SUSPENDED if opening else _CHECKS
-    return [await run_rule(name, rule, server) for name, rule in rules]
+    server = Tested(connect, uname, aname)
+    rules = _CHECKS + suspended(opening=opening, reading=reading, walking=walking, creating=creating)
+    checks = []
+    for name, rule in rules:
+        checks.append(await run_rule(name, rule, server))
+        if tell is not None:
+            tell(checks[-1])
+    return checks
 
 
 def _check(name: str) -> Callable[[Rule], Rule]:

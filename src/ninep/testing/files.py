@@ -99,10 +99,12 @@ def files(directory: str, address: str, named: Named, *, uname: str, aname: str 
         The checks that could be made, passed or not, in a fixed order.
 
     Raises:
-        OSError, AddressError, NinepError: the server cannot be asked.
+        OSError, AddressError, NinepError: the server cannot be asked, or the directory is another one.
     """
     with Connection(address, uname=uname, aname=aname) as connection:
         tree = _Tree(Path(directory), connection, named)
+        if set(os.listdir(directory)) != {entry.name for entry in connection.ls("")}:
+            raise NinepError(f"{directory} is not where {address} is mounted")
         return [_run(name, check, tree) for name, check, wants in _CHECKS if not wants or getattr(named, wants)]
 
 

@@ -30,15 +30,13 @@ class Tested:
     Args:
         connect: makes one.
         uname, aname: for the attach.
-        opening: a path whose open waits, or nothing.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Line]], uname: str, aname: str, opening: str) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Line]], uname: str, aname: str) -> None:
         self._connect = connect
         self._lines: list[Line] = []
         self.uname = uname
         self.aname = aname
-        self.opening = opening
 
     async def connect(self) -> Line:
         """Nothing was said yet."""

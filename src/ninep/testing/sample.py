@@ -2,11 +2,12 @@
 
 readme text      status of the sample      slow request: answers when released
 thing/{thing}/   label name ctl note log change level queue inbox ask
+thing/later      is looked for, by a walk or a create, until the search is ended
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any
 
 from ninep._session import check_name
@@ -225,6 +226,7 @@ class Sample:
     Attributes:
         errors: what `on_error` was told: uname, path, text.
         failing: set with the first of them.
+        searched: ends the search for the thing `later`.
         attaches: uname and aname of each.
     """
 
@@ -232,6 +234,7 @@ class Sample:
         self.things: dict[str, Thing] = {}
         self.errors: list[tuple[str, str, str]] = []
         self.failing = asyncio.Event()
+        self.searched = asyncio.Event()
         self.attaches: list[tuple[str, str]] = []
         self._last = 0
 
@@ -240,6 +243,11 @@ class Sample:
         self._last += 1
         thing = self.things[name] = Thing(name, self._last)
         return thing
+
+    async def search(self, name: str) -> Thing | None:
+        """The thing with this name, when that is known."""
+        await self.searched.wait()
+        return self.things.get(name)
 
     async def remove(self, thing: Thing) -> None:
         """It is gone."""
@@ -325,6 +333,10 @@ async def _slow_render(thing: Thing, _peer: Any) -> bytes:
     return b"slow\n"
 
 
+def _find(sample: Sample, _peer: Any, name: str) -> Thing | Awaitable[Thing | None] | None:
+    return sample.search(name) if name == "later" else sample.things.get(name)
+
+
 def _names(sample: Sample, _peer: Any) -> Iterable[tuple[str, Thing]]:
     return sample.things.items()
 
@@ -366,7 +378,7 @@ ROOT: tuple[Entry[Sample], ...] = (
             Each(
                 "{thing}",
                 "One thing.",
-                find=lambda sample, _, name: sample.things.get(name),
+                find=_find,
                 names=_names,
                 entries=THING,
                 remove=_remove,

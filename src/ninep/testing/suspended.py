@@ -1,21 +1,27 @@
-"""What has to hold while an open waits: whatever ends it, each message is answered once, or never."""
+"""What has to hold while a request waits: whatever ends it, each message is answered once, or never."""
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
 
 from ninep import _wire
 from ninep.messages import (
     Message,
     Rclunk,
+    Rcreate,
     Rerror,
     Rflush,
     Ropen,
+    Rread,
     Rremove,
     Rstat,
     Rversion,
     Rwalk,
     Tclunk,
+    Tcreate,
     Tflush,
     Topen,
+    Tread,
     Tremove,
     Tstat,
     Tversion,
@@ -24,19 +30,71 @@ from ninep.messages import (
 from ninep.testing.line import Line
 from ninep.testing.rule import Rule, Tested, refused, same
 
-_FID, _OPEN, _SECOND, _LAST = 1, 1, 2, 3  # the fid of the file, the tag of its Topen, those of what follows
+_FID = 1  # what the request is about, or makes
+_WAITS, _SECOND, _LAST = 1, 2, 3  # the tag of the request, and those of what follows
 
 
-async def _opening(server: Tested) -> Line:
-    """A connection on which the open of the file waits."""
+_Ending = Callable[["_Kind", str, Tested], Awaitable[None]]
+
+
+class _Kind(NamedTuple):
+    """A request that may wait.
+
+    Args:
+        name: what it is called, with its article.
+        ask: sends it for a path, with the tag and the fid above.
+        answer: what it is answered by when all is well.
+    """
+
+    name: str
+    ask: Callable[[Line, str], Awaitable[None]]
+    answer: type[Message]
+
+    @property
+    def bare_name(self) -> str:
+        """Without the article."""
+        return self.name.partition(" ")[2]
+
+
+async def _walk_to(line: Line, path: str) -> None:
+    names = tuple(path.split("/")) if path else ()
+    walked = await line.rpc(Twalk(_WAITS, 0, _FID, names))
+    assert isinstance(walked, Rwalk), f"{path}: {walked}"
+    assert len(walked.wqid) == len(names), f"{path}: {walked}"
+
+
+async def _open(line: Line, path: str) -> None:
+    await _walk_to(line, path)
+    await line.send(Topen(_WAITS, _FID, _wire.OREAD))
+
+
+async def _read(line: Line, path: str) -> None:
+    await _walk_to(line, path)
+    opened = await line.rpc(Topen(_WAITS, _FID, _wire.OREAD))
+    assert isinstance(opened, Ropen), f"{path}: {opened}"
+    await line.send(Tread(_WAITS, _FID, 0, 4096))
+
+
+async def _walk(line: Line, path: str) -> None:
+    await line.send(Twalk(_WAITS, 0, _FID, tuple(path.split("/"))))
+
+
+async def _create(line: Line, path: str) -> None:
+    parent, _, name = path.rpartition("/")
+    await _walk_to(line, parent)
+    await line.send(Tcreate(_WAITS, _FID, name, _wire.DMDIR | 0o777, _wire.OREAD))
+
+
+_OPEN, _READ = _Kind("an open", _open, Ropen), _Kind("a read", _read, Rread)
+_WALK, _CREATE = _Kind("a walk", _walk, Rwalk), _Kind("a create", _create, Rcreate)
+
+
+async def _waiting(kind: _Kind, path: str, server: Tested) -> Line:
+    """A connection on which the request waits."""
     line = await server.begin()
-    names = tuple(server.opening.split("/"))
-    walked = await line.rpc(Twalk(_OPEN, 0, _FID, names))
-    assert isinstance(walked, Rwalk), f"{server.opening}: {walked}"
-    assert len(walked.wqid) == len(names), f"{server.opening}: {walked}"
-    await line.send(Topen(_OPEN, _FID, _wire.OREAD))
+    await kind.ask(line, path)
     probe = await line.rpc(Tstat(_LAST, 0))
-    assert isinstance(probe, Rstat), f"the open of {server.opening} does not wait: {probe}"
+    assert isinstance(probe, Rstat), f"the {kind.bare_name} of {path} does not wait: {probe}"
     return line
 
 
@@ -59,51 +117,70 @@ async def _quiet(line: Line) -> None:
     same(await line.rpc(Twalk(_LAST, 0, _FID, ())), Rwalk(_LAST, ()))
 
 
-async def _clunk(server: Tested) -> None:
-    line = await _opening(server)
+async def _before(kind: _Kind, line: Line) -> tuple[Message | None, Message]:
+    """The reply to the request, if it comes first, and the one after it."""
+    reply = await line.receive()
+    if reply.tag != _WAITS:
+        return None, reply
+    assert isinstance(reply, (kind.answer, Rerror)), reply
+    return reply, await line.receive()
+
+
+async def _clunk(kind: _Kind, path: str, server: Tested) -> None:
+    line = await _waiting(kind, path, server)
     await line.send(Tclunk(_SECOND, _FID))
-    replies = await _replies(line, _OPEN, _SECOND)
-    assert isinstance(replies[_OPEN], Ropen | Rerror), replies[_OPEN]
+    replies = await _replies(line, _WAITS, _SECOND)
+    assert isinstance(replies[_WAITS], (kind.answer, Rerror)), replies[_WAITS]
     same(replies[_SECOND], Rclunk(_SECOND))
     await _quiet(line)
 
 
-async def _remove(server: Tested) -> None:
-    line = await _opening(server)
+async def _remove(kind: _Kind, path: str, server: Tested) -> None:
+    line = await _waiting(kind, path, server)
     await line.send(Tremove(_SECOND, _FID))
-    replies = await _replies(line, _OPEN, _SECOND)
-    assert isinstance(replies[_OPEN], Ropen | Rerror), replies[_OPEN]
+    replies = await _replies(line, _WAITS, _SECOND)
+    assert isinstance(replies[_WAITS], (kind.answer, Rerror)), replies[_WAITS]
     assert isinstance(replies[_SECOND], Rremove | Rerror), replies[_SECOND]
     await _quiet(line)
 
 
-async def _flush(server: Tested) -> None:
-    line = await _opening(server)
-    await line.send(Tflush(_SECOND, _OPEN))
-    reply = await line.receive()
-    if reply.tag == _OPEN:
-        assert isinstance(reply, Ropen | Rerror), reply
-        reply = await line.receive()
-    same(reply, Rflush(_SECOND))
-    same(await line.rpc(Tclunk(_OPEN, _FID)), Rclunk(_OPEN))
+async def _flush(kind: _Kind, path: str, server: Tested) -> None:
+    line = await _waiting(kind, path, server)
+    await line.send(Tflush(_SECOND, _WAITS), Tflush(_LAST, _WAITS))
+    reply, flushed = await _before(kind, line)
+    same(flushed, Rflush(_SECOND))
+    same(await line.receive(), Rflush(_LAST))
+    if kind is not _WALK or isinstance(reply, Rwalk):  # else there is no fid
+        same(await line.rpc(Tclunk(_WAITS, _FID)), Rclunk(_WAITS))
     await _quiet(line)
 
 
-async def _version(server: Tested) -> None:
-    line = await _opening(server)
+async def _version(kind: _Kind, path: str, server: Tested) -> None:
+    line = await _waiting(kind, path, server)
     await line.send(Tversion(_wire.NOTAG, 8192, _wire.VERSION))
-    reply = await line.receive()
-    if reply.tag == _OPEN:
-        assert isinstance(reply, Ropen | Rerror), reply
-        reply = await line.receive()
-    same(reply, Rversion(_wire.NOTAG, 8192, _wire.VERSION))
+    _, begun = await _before(kind, line)
+    same(begun, Rversion(_wire.NOTAG, 8192, _wire.VERSION))
     await line.begin(uname=server.uname, aname=server.aname)
     await _quiet(line)
 
 
-SUSPENDED: Final[list[tuple[str, Rule]]] = [
-    ("a clunk behind an open that waits is answered once, and so is the open", _clunk),
-    ("a remove behind an open that waits is answered once, and so is the open", _remove),
-    ("a flush of an open that waits is answered last, and the fid can be clunked", _flush),
-    ("a version behind an open that waits is answered, and nothing of the open comes after it", _version),
-]
+def suspended(*, opening: str, reading: str, walking: str, creating: str) -> list[tuple[str, Rule]]:
+    """The rules for requests that wait, each with the path it waits for; without a path there are none of its kind."""
+    rules: list[tuple[str, Rule]] = []
+    for kind, path in ((_OPEN, opening), (_READ, reading), (_WALK, walking), (_CREATE, creating)):
+        if path:
+            rules += [(name, partial(rule, kind, path)) for name, rule in _rules(kind)]
+    return rules
+
+
+def _rules(kind: _Kind) -> list[tuple[str, _Ending]]:
+    a, the = kind.name, kind.bare_name
+    rules: list[tuple[str, _Ending]] = [
+        (f"flushes of {a} that waits are answered last and in order, and leave nothing behind", _flush),
+        (f"a version behind {a} that waits is answered, and nothing of the {the} comes after it", _version),
+    ]
+    if kind is not _WALK:  # which has no fid yet
+        rules.insert(0, (f"a clunk behind {a} that waits is answered once, and so is the {the}", _clunk))
+    if kind is _OPEN:
+        rules.insert(1, (f"a remove behind {a} that waits is answered once, and so is the {the}", _remove))
+    return rules

@@ -45,7 +45,8 @@ async def test_plain_files_conform_through_a_mount(house: House, plain: PlainSer
 
 async def test_what_is_no_mount_of_the_tree(address: str, tmp_path: Path) -> None:
     """Each rule that does not hold is named, with what came instead."""
-    (tmp_path / "d/readme").mkdir(parents=True)
+    for name in ("readme", "new", "thing"):
+        (tmp_path / "d" / name).mkdir(parents=True)
     checks = await asyncio.to_thread(files, str(tmp_path / "d"), address, Named(text="readme"), uname="me")
     failed = {check.name: check.failure for check in checks if check.failure}
     assert "a directory lists what its server lists" in failed

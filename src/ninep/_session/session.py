@@ -1,6 +1,6 @@
 """The server's protocol state of one connection: tags, flush, msize. It does no I/O and waits for nothing.
 
-The driver feeds bytes in (`receive`), lets them be handled (`process`), writes `output` and then says so (`sent`). What
+The driver hands in what has come (`process`), writes `output` and then says so (`sent`). What
 a tree can answer at once is answered within `process`. What has to wait is a `Request`: the driver runs it, and
 `finish` is called in the step that ends it. What happens to a fid is in its tables (`fids.py`): it moves when a message
 comes and when the reply is made, nowhere else.
@@ -78,12 +78,12 @@ class Session(Output):
     """
 
     __slots__ = (
-        "_at",
         "_closing_files",
         "_dialect",
         "_flushes",
         "_handlers",
-        "_input",
+        "_left",
+        "_left_at",
         "fids",
         "iounit",
         "limits",
@@ -106,8 +106,8 @@ class Session(Output):
         self.written_bytes = 0
         self._dialect = dialect
         self._handlers: Sequence[Handler] = _GREETING
-        self._input: bytes | bytearray = b""  # empty once all of it was handled
-        self._at = 0
+        self._left: Buffer = b""  # of the input, from `_left_at` on
+        self._left_at = 0
         self.requests: dict[int, Request] = {}
         self._flushes: dict[int, Request] = {}  # the flushed request, by the tag of the Tflush
         self.then: Callable[[], None] | None = None
@@ -120,17 +120,8 @@ class Session(Output):
 
     # Input
 
-    def receive(self, data: bytes) -> None:
-        """Add input."""
-        if not self._input:
-            self._input = data
-            return
-        if self._at or isinstance(self._input, bytes):
-            self._input, self._at = bytearray(self._input[self._at :]), 0
-        self._input += data
-
-    def process(self) -> bool:
-        """Handle what is there, until much output has gathered or something has to end first.
+    def process(self, data: Buffer = b"") -> bool:  # noqa: C901  in one piece, since each message comes this way
+        """Handle what was left of the input and what has come, until much output has gathered or something has to end.
 
         Returns:
             Whether it stopped for the output: it is to be called again once that is written.
@@ -138,7 +129,10 @@ class Session(Output):
         Raises:
             ProtocolError: the input is no 9P2000; the connection is to be closed.
         """
-        data, size, at = self._input, len(self._input), self._at
+        at = 0
+        if self._left:
+            data, at = self._after_left(data)
+        size = len(data)
         trace, output = self._trace, self.output
         self.processing = True
         try:
@@ -166,10 +160,19 @@ class Session(Output):
                 at = end
         finally:
             self.processing = False
-            self._at = at
-        if at == size:
-            self._input, self._at = b"", 0
+            if at < size:
+                self._left, self._left_at = data, at
         return False
+
+    def _after_left(self, data: Buffer) -> tuple[Buffer, int]:
+        """The input, and where in it that begins which was not handled yet."""
+        left, at, self._left = self._left, self._left_at, b""
+        if not data:
+            return left, at
+        if at or not isinstance(left, bytearray):
+            left = bytearray(left[at:])
+        left += data
+        return left, 0
 
     def _failed(self, kind: int, tag: int, error: Exception) -> bytes:
         """The reply to a message; a bug in a callback ends its request, and only bad input the connection."""
@@ -329,7 +332,7 @@ class Session(Output):
     def close(self) -> None:
         """The connection is lost: everything ends, nothing is sent; then the driver's `closed` is called."""
         self.discard()
-        self._input, self._at = b"", 0
+        self._left = b""
         self._wind_down(self.driver.closed)
 
     def _wind_down(self, then: Callable[[], None]) -> None:

@@ -99,8 +99,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle all that came, and write once."""
-        self.session.receive(self._server.input[:nbytes].tobytes())
-        self._pump()
+        self._pump(self._server.input[:nbytes].tobytes())
 
     def pause_writing(self) -> None:
         """The client does not read; nothing more is handled until it does."""
@@ -110,8 +109,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """It does again."""
-        self._writable = True
-        self._pump()
+        if not self._transport.is_closing():
+            self._writable = True
+            self._pump()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel everything; `closed` comes when it has ended."""
@@ -168,13 +168,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # Moving bytes
 
-    def _pump(self) -> None:
+    def _pump(self, data: bytes = b"") -> None:
         session, server = self.session, self._server
-        more = True
-        while more and self._writable:
+        while True:
             server.handling = True
             try:
-                more = session.process()
+                more = session.process(data)
             except ProtocolError as error:
                 say = _log.warning if self._deadline.cancelled() else self._server.say  # seldom of strangers
                 say("closed a connection: %s", error)
@@ -187,7 +186,10 @@ class Connection(asyncio.BufferedProtocol):
                 if server.ready:
                     server.settle()
             self._write()
-        reading = self._writable and not more and session.then is None
+            if not more or not self._writable:
+                break
+            data = b""
+        reading = self._writable and session.then is None
         if reading is not self._reading:
             self._read_on(reading=reading)
         if server.waiters:

@@ -56,11 +56,11 @@ class DirectDriver:
 
     def feed(self, data: bytes) -> bytes:
         """Receive bytes and give all that is to be sent."""
-        self.session.receive(data)
-        sent = []
-        while self.session.process():
+        more = self.session.process(data)
+        sent = [self.take()]
+        while more:
+            more = self.session.process()
             sent.append(self.take())
-        sent.append(self.take())
         return b"".join(sent)
 
     def take(self) -> bytes:

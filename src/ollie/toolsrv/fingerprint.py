@@ -1,9 +1,9 @@
 """What a job is, held fast: a hash of its program, arguments, input, environment and directory, and of the files of it.
 
 Its files are those that its words name. A word is looked up as a shell does it: below the working directory, and below
-each directory that another word names (`cd build && ./run`), with `~` and variables replaced, and one without a slash
-on PATH as well. What a program reads by itself is not seen here: a script that a script calls, a `Makefile`, a module
-that is imported. Neither is a name that is put together while it runs, such as one from a pattern.
+each directory that other words name (`cd build && cd bin && ./run`), with `~` and variables replaced, and one without a
+slash on PATH as well. What a program reads by itself is not seen here: a script that a script calls, a `Makefile`, a
+module that is imported. Neither is a name that is put together while it runs, such as one from a pattern.
 """
 
 import errno
@@ -27,7 +27,8 @@ TEXT_BYTES = 256 * 1024
 _PIECE_BYTES = 1024 * 1024
 _KERNELS = ("/proc/", "/sys/")  # what the kernel makes up as it is read
 _QUOTED = 3  # how deep quotes are looked into: a tool quotes its script, which quotes
-_DIRECTORIES = 16  # that words are looked up in, at most: those named first
+_LOOKUPS = 200_000  # of words in directories, at most
+_NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})  # the errors that say so
 _WORD = re.compile(r"[^\s;&|<>()`'\"\\]+")
 _WITHIN = re.compile(r"[=:,{}]")  # what a path may stand behind in a word, as in `--file=path`
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -82,16 +83,34 @@ def _texts(job: Job) -> list[str]:
 
 
 def _named(job: Job) -> set[str]:
-    """The paths that the job may mean, whether there is something or not."""
+    """The paths that the job may mean, as far as there is something.
+
+    Raises:
+        RefusedError: there are too many.
+    """
     words = dict.fromkeys(word for word in _words(job) if word and "\0" not in word)
+    named = {job.cwd, *filter(None, (_program(word, job) for word in words if "/" not in word))}
     directories = [job.cwd]
-    for word in words:
-        path = os.path.join(job.cwd, word)  # noqa: PTH118  for each of many words
-        if len(directories) <= _DIRECTORIES and path not in directories and os.path.isdir(path):  # noqa: PTH112
-            directories.append(path)
-    named = {os.path.join(directory, word) for directory in directories for word in words}  # noqa: PTH118
-    programs = (_program(word, job) for word in words if "/" not in word)
-    return named | {path for path in programs if path} | {job.cwd}
+    known: set[tuple[int, int]] = set()
+    for directory in directories:  # the list grows: a directory may be named from within another one
+        if len(directories) * len(words) > _LOOKUPS:
+            raise RefusedError("not run: it names too many files and directories to hold them; ask for less at a time")
+        for word in words:
+            path = os.path.join(directory, word)  # noqa: PTH118  for each of many words
+            try:
+                found = os.stat(path)  # noqa: PTH116
+            except OSError as error:
+                if error.errno not in _NOTHING:
+                    named.add(path)
+                continue
+            except ValueError:  # a surrogate that no file name has
+                continue
+            named.add(path)
+            identity = (found.st_dev, found.st_ino)
+            if stat.S_ISDIR(found.st_mode) and identity not in known:
+                known.add(identity)
+                directories.append(path)
+    return named
 
 
 def _words(job: Job) -> Iterator[str]:
@@ -150,9 +169,7 @@ def _identity(path: str, budget: _Budget) -> Identity:
         read, digest = _hashed(path, min(FILE_BYTES, budget.left))
     except OSError as error:
         # What cannot be read is told from what is not there: it may become readable.
-        return () if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG} else ("unreadable", error.errno)
-    except ValueError:  # a surrogate that no file name has
-        return ()
+        return () if error.errno in _NOTHING else ("unreadable", error.errno)
     budget.left -= read
     whole = read == found.st_size
     times = () if whole else (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

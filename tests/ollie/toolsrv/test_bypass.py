@@ -174,6 +174,11 @@ async def test_what_changed_since_it_was_asked_for_does_not_run(
     assert not (tmp_path / "here" / "ran").exists()
 
 
+DIRECTORIES = (
+    "/ /usr /usr/bin /usr/sbin /usr/lib /usr/share /usr/local /usr/local/bin /etc /var /var/lib /var/log /var/cache "
+    "/tmp /dev /run /home /root /opt"
+)
+
 # What an approved command means, and what may be put in the place of a file of it meanwhile.
 MEANT = {
     "a script": ("sh ./dep.sh", "dep.sh"),
@@ -184,6 +189,8 @@ MEANT = {
     "behind something": ("true; true&&sh <dep.sh", "dep.sh"),
     "in quotes": ("sh 'de p.sh'", "de p.sh"),
     "in a directory": ("cd sub && sh dep.sh", "sub/dep.sh"),
+    "in a directory of one": ("cd sub && cd below; sh dep.sh", "sub/below/dep.sh"),
+    "behind many directories": (f": {DIRECTORIES}; cd sub && sh dep.sh", "sub/dep.sh"),
     "below an open quote": ("cat <<END >/dev/null\nit's\nEND\nsh 'de p.sh'", "de p.sh"),
     "behind a sign": ("BASH_ENV=dep.sh bash -c true", "dep.sh"),
 }
@@ -195,7 +202,7 @@ async def test_what_a_file_says_is_part_of_what_is_approved(
 ) -> None:
     """Other content of the same length, in the same file with the same times, does not run."""
     file = toolsrv.work / path
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text("echo good\n")
     file.chmod(0o755)
     before = file.stat()
@@ -266,6 +273,15 @@ async def test_more_text_than_can_be_read_is_not_asked_about(toolsrv: ToolServer
         result = await call(client, agent, cmd="echo " + "x" * 200_000, bypass="true")
         assert result.text == "not run: nobody can approve so much text; put it into a file and run that"
         assert await listed(client, agent) == []
+
+
+async def test_more_names_than_can_be_held_are_not_asked_about(toolsrv: ToolServer, agent: str) -> None:
+    """Whoever approves counts on each of them."""
+    async with await toolsrv.client() as client:
+        await load(client, agent, "sh")
+        names = " ".join(map(str, range(15_000)))
+        given = await call(client, agent, cmd=f": {DIRECTORIES} {names}", bypass="true")
+        assert "not run: it names too many files and directories to hold them" in given.text
 
 
 async def test_a_call_brings_no_variables(toolsrv: ToolServer, agent: str) -> None:

@@ -30,7 +30,9 @@ _QUOTED = 3  # how deep quotes are looked into: a tool quotes its script, which 
 _LOOKUPS = 200_000  # of words in directories, at most
 _NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})  # the errors that say so
 _WORD = re.compile(r"[^\s;&|<>()`'\"\\]+")
+_QUOTES = re.compile(r"\\\n|['\"\\]")  # what a shell takes away, so that a word may be in pieces
 _WITHIN = re.compile(r"[=:,{}]")  # what a path may stand behind in a word, as in `--file=path`
+_OWN_CWD = re.compile(r"^/proc/(?:self|thread-self|\$\$)/cwd(?=/|$)")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 Identity = tuple[object, ...]
@@ -126,6 +128,7 @@ def _words(job: Job) -> Iterator[str]:
 def _split(text: str, depth: int = _QUOTED) -> Iterator[str]:
     """The words of a text, those that quotes hold together, and the words of these."""
     yield from _WORD.findall(text)
+    yield from _WORD.findall(_QUOTES.sub("", text))
     for word in _unquoted(text):
         yield word
         if depth and word != text and any(sign in word for sign in " \n'\"\\"):
@@ -142,9 +145,12 @@ def _unquoted(text: str) -> list[str]:
 
 
 def _replaced(word: str, job: Job) -> str:
-    """A word with the home directory and variables in their places."""
-    home = job.environment.get("HOME", "")
-    word = home + word[1:] if word == "~" or word.startswith("~/") else word
+    """A word with home directories, the working directory and variables in their places."""
+    first, slash, rest = word.partition("/")
+    if first.startswith("~") and "\0" not in first:
+        own = {"~": job.environment.get("HOME", ""), "~+": job.cwd}
+        word = f"{own.get(first) or os.path.expanduser(first)}{slash}{rest}"  # noqa: PTH111  as it is written
+    word = _OWN_CWD.sub(lambda _: job.cwd, word)
     values = {**job.environment, "PWD": job.cwd}
     return _VARIABLE.sub(lambda found: values.get(found[1] or found[2], ""), word)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pwd
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -192,6 +193,10 @@ MEANT = {
     "in a directory of one": ("cd sub && cd below; sh dep.sh", "sub/below/dep.sh"),
     "behind many directories": (f": {DIRECTORIES}; cd sub && sh dep.sh", "sub/dep.sh"),
     "below an open quote": ("cat <<END >/dev/null\nit's\nEND\nsh 'de p.sh'", "de p.sh"),
+    "over two lines": ("sh de\\\np.sh", "dep.sh"),
+    "in pieces": ("bash <<'END'\n: $'\\''; sh de''p.sh\nEND", "dep.sh"),
+    "by a sign of bash": ("bash -c 'sh ~+/dep.sh'", "dep.sh"),
+    "by its process": ("sh /proc/self/cwd/dep.sh", "dep.sh"),
     "behind a sign": ("BASH_ENV=dep.sh bash -c true", "dep.sh"),
 }
 
@@ -220,6 +225,17 @@ async def test_what_a_file_says_is_part_of_what_is_approved(
     text = await answered("echo evil\n")
     assert re.fullmatch(rf"not run: /.*{file.name} has changed since it was asked for; ask again", text)
     file.unlink()
+
+
+async def test_a_home_directory_is_the_one_of_its_user(toolsrv: ToolServer, agent: str) -> None:
+    """As a shell has it."""
+    user = pwd.getpwuid(0)
+    async with await toolsrv.client() as client, await client.open("bypass/pending") as pending:
+        running = await asking(client, agent, f"ls ~{user.pw_name}")
+        request = await request_of(pending, agent)
+        assert user.pw_dir in request["files"]
+        await resolve(client, id=request["id"], error="no")
+        await running
 
 
 async def test_a_long_file_is_known_by_its_times(toolsrv: ToolServer, agent: str) -> None:

@@ -255,16 +255,22 @@ def test_too_many_fids() -> None:
     assert direct.exchange(Tclunk(1, 1), Twalk(1, 0, 2, ())) == [Rclunk(1), Rwalk(1, ())]
 
 
-@pytest.mark.parametrize("refused", [(), (Tversion(_wire.NOTAG, 8192, "9P1999"),)])
-def test_a_long_message_comes_after_the_version(refused: tuple[Message, ...]) -> None:
-    """Who has not agreed on a msize cannot have the server keep more than 8 KiB."""
+_AGREED = Tversion(_wire.NOTAG, 2**20, "9P2000")
+_ATTACHED = Tattach(1, 0, _wire.NOFID, "glenda", "")
+
+
+@pytest.mark.parametrize(
+    "begun", [(), (Tversion(_wire.NOTAG, 8192, "9P1999"),), (_AGREED,), (_AGREED, _ATTACHED, _AGREED)]
+)
+def test_a_long_message_comes_after_the_attach(begun: tuple[Message, ...]) -> None:
+    """Who has not attached cannot have the server keep more than 8 KiB, whatever msize was agreed on."""
     start = struct.pack("<IBH", 8193, _wire.TWRITE, 1)
     direct = driver()
-    direct.exchange(*refused)
+    direct.exchange(*begun)
     with pytest.raises(ProtocolError, match="message of 8193 bytes is longer than the msize of 8192"):
         direct.feed(start)
     direct = driver()
-    direct.exchange(*refused, Tversion(_wire.NOTAG, 2**20, "9P2000"))
+    direct.exchange(*begun, _AGREED, _ATTACHED)
     assert direct.feed(start) == b""
 
 

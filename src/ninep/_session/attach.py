@@ -79,4 +79,5 @@ def _attached(session: Session, tag: int, fid: Fid, place: Place) -> bytes:
     qid = place.qid()
     fid.place = place
     session.fids.turn(fid, _wire.RATTACH)
+    session.admit()
     return _wire.pack_qid_reply(_wire.RATTACH, tag, qid)

@@ -34,7 +34,7 @@ from ninep.errors import NinepError, ProtocolError
 
 _log = logging.getLogger("ninep")
 
-GREETING_BYTES = 8 * 1024  # the largest message before an msize is agreed on
+GREETING_BYTES = 8 * 1024  # the largest message of somebody who has not attached, whatever msize is agreed on
 OUTPUT_BYTES = 64 * 1024  # `process` pauses when so much waits to be written
 _ENDINGS = {_wire.TCLUNK, _wire.TREMOVE}
 _ALWAYS = {_wire.TVERSION, _wire.TFLUSH, *_ENDINGS}  # what frees something has no limit
@@ -84,6 +84,7 @@ class Session(Output):
         "_handlers",
         "_left",
         "_left_at",
+        "_longest",
         "fids",
         "iounit",
         "limits",
@@ -100,6 +101,7 @@ class Session(Output):
         trace: Callable[[str, Buffer], None] | None = None,
     ) -> None:
         super().__init__(driver, min(limits.msize, GREETING_BYTES), trace)
+        self._longest = self._msize  # message to come
         self.limits = limits
         self.iounit = limits.msize - _wire.IO_HEADER_BYTES
         self.fids = Fids(limits.fids)
@@ -141,8 +143,8 @@ class Session(Output):
                     return True
                 length, kind, tag = _unpack_header(data, at)
                 end = at + length
-                if end > size or length > self._msize or length < _wire.HEADER_BYTES:
-                    _wire.message_end(data, at, self._msize)  # it refuses a size that no message has
+                if end > size or length > self._longest or length < _wire.HEADER_BYTES:
+                    _wire.message_end(data, at, self._longest)  # it refuses a size that no message has
                     break  # the rest is still to come
                 if trace is not None:
                     trace("<-", data[at:end])
@@ -316,7 +318,7 @@ class Session(Output):
 
     def _begin(self, tag: int, msize: int, version: str) -> None:
         self._handlers = _GREETING
-        self._msize = min(self.limits.msize, GREETING_BYTES)
+        self._longest = self._msize = min(self.limits.msize, GREETING_BYTES)
         if msize < _wire.MIN_MSIZE:
             self.send(self.rerror(tag, errors.MSIZE_TOO_SMALL))
             return
@@ -325,9 +327,14 @@ class Session(Output):
             self.send(_wire.pack_version(_wire.RVERSION, tag, msize, _wire.VERSION_UNKNOWN))
             return
         self._msize = msize
+        self._longest = min(msize, GREETING_BYTES)
         self.iounit = msize - _wire.IO_HEADER_BYTES
         self._handlers = self._dialect.handlers
         self.send(_wire.pack_version(_wire.RVERSION, tag, msize, self._dialect.version))
+
+    def admit(self) -> None:
+        """Somebody has attached: messages may be as long as was agreed on."""
+        self._longest = self._msize
 
     def close(self) -> None:
         """The connection is lost: everything ends, nothing is sent; then the driver's `closed` is called."""

@@ -142,6 +142,13 @@ def test_the_owner_on_tcp(place: Place) -> None:
     assert house.ok("python", f"{house.path}/bare.py", place.tcp, "guess") == "authentication failed\n"
 
 
+def test_guesses_fill_no_log(place: Place) -> None:
+    """However often somebody offers a wrong secret, it is a line a minute."""
+    guesses = "for n in 1 2 3; do python $0/bare.py $1 guess; done"
+    assert place.house.ok("sh", "-c", guesses, place.house.path, place.tcp) == 3 * "authentication failed\n"
+    assert place.house.log.count("offered a wrong secret") == 1
+
+
 def test_a_restricted_process_of_the_owner(place: Place) -> None:
     """A process with no_new_privs could have come out of a sandbox, so it gets nothing."""
     done = place.house.run("setpriv", "--no-new-privs", "ollie-9p", "read", "backends")

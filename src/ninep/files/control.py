@@ -142,7 +142,7 @@ class ControlFile(OpenFile):
             elif self._held:
                 self._hold(data)
                 await self._run_held()
-            else:
+            elif data:
                 await self._run(data)
         finally:
             self._lock.release()

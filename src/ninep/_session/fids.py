@@ -166,10 +166,6 @@ class Fids(dict[int, Fid]):
         fid = self[number] = Fid(number, PENDING)
         return fid
 
-    def place(self, number: int, place: Place) -> None:
-        """A new fid, of a number that `check_free` has passed."""
-        self[number] = Fid(number, PLACED, place)
-
     def turn(self, fid: Fid, reply: int) -> None:
         """Move it on by the reply that is about to be sent."""
         fid.state = fid.state.replies[reply]

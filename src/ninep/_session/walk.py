@@ -3,7 +3,7 @@
 from functools import lru_cache, partial
 
 from ninep import _wire, errors
-from ninep._session.fids import FAILED, TMOVE, Fid
+from ninep._session.fids import FAILED, PLACED, TMOVE, Fid
 from ninep._session.interface import Walked
 from ninep._session.request import Request
 from ninep._session.session import Session
@@ -11,14 +11,7 @@ from ninep._wire import Buffer
 from ninep.errors import NinepError
 
 _NAMES_BYTES = 256
-_known_names = lru_cache(maxsize=1024)(_wire.parse_names)
-
-
-def _names(count: int, packed: Buffer) -> tuple[str, ...]:
-    """Of a Twalk. Short paths are remembered: clients walk the same few again and again."""
-    if isinstance(packed, bytes) and len(packed) <= _NAMES_BYTES:
-        return _known_names(count, packed)
-    return _wire.parse_names(count, packed)
+_known_names = lru_cache(maxsize=1024)(_wire.parse_names)  # clients walk the same few paths again and again
 
 
 def walk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes | None:
@@ -26,12 +19,17 @@ def walk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes |
     number, newnumber, count, packed = _wire.split_twalk(data, at, end)
     fids = session.fids
     fid = fids.use(number, TMOVE if newnumber == number and count else _wire.TWALK)
-    assert fid.place is not None
+    place = fid.place
+    assert place is not None
     if count > _wire.MAXWELEM:
         raise NinepError(errors.TOO_MANY_NAMES)
     if newnumber != number:
         fids.check_free(newnumber)
-    walked = fid.place.walk(_names(count, packed))
+    if isinstance(packed, bytes) and len(packed) <= _NAMES_BYTES:
+        names = _known_names(count, packed)
+    else:
+        names = _wire.parse_names(count, packed)
+    walked = place.walk(names)
     if not isinstance(walked, tuple):
         target = None if newnumber == number else fids.reserve(newnumber)
         reply = partial(_walked, session, tag, fid, target, count)
@@ -40,7 +38,7 @@ def walk(session: Session, tag: int, data: Buffer, at: int, end: int) -> bytes |
     place, qids = walked
     if newnumber == number or len(qids) < count:
         return _walked(session, tag, fid, None, count, walked)
-    fids.place(newnumber, place)
+    fids[newnumber] = Fid(newnumber, PLACED, place)
     return _wire.pack_rwalk(tag, qids)
 
 

@@ -183,9 +183,11 @@ class ControlFile(OpenFile):
             await self._run(data)
 
     async def _run(self, data: bytes) -> None:
-        self._place.check()
+        place = self._place
+        place.check()
         self._response, self._base = b"", None
-        self._response = (await self._control.run(self._place.obj, self._place.peer, command_text(data))).encode()
+        response = await self._control.run(place.scope.obj, place.attached.peer, command_text(data))
+        self._response = response.encode()
 
 
 def command_text(data: bytes) -> str:

@@ -37,7 +37,7 @@ class Text(Entry[T]):
 
     def open(self, place: Place, mode: int, iounit: int) -> OpenFile | Awaitable[OpenFile]:
         """Render it."""
-        content = self.render(place.obj, place.peer)
+        content = self.render(place.scope.obj, place.attached.peer)
         return TextFile(content, place) if isinstance(content, bytes) else _opened(content, place)
 
 

@@ -125,11 +125,7 @@ def loader(program: str) -> str | None:
 
 def _interpreter(program: str) -> str | None:
     """PT_INTERP of a 64 bit ELF file."""
-    try:
-        with Path(program).open("rb") as file:
-            head = file.read(4096)
-    except OSError:
-        return None
+    head = _beginning(program, 4096)
     if len(head) < 64 or head[:5] != b"\x7fELF\x02":
         return None
     start, size, count = struct.unpack_from("<32xQ14xHH", head)
@@ -222,12 +218,17 @@ def is_program(path: str) -> bool:
 
 def _begins(path: str, *how: bytes) -> bool:
     """Whether it is a regular file that begins so; no link."""
+    return _beginning(path, 4, os.O_NOFOLLOW).startswith(how)
+
+
+def _beginning(path: str, size_bytes: int, flags: int = 0) -> bytes:
+    """The first bytes of a regular file, none of anything else; a fifo or a lease of a tool's is not waited for."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except OSError:
-        return False
+        return b""
     try:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and os.read(descriptor, 4).startswith(how)
+        return os.read(descriptor, size_bytes) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
     finally:
         os.close(descriptor)
 

@@ -193,12 +193,14 @@ def test_find(tmp_path: Path) -> None:
 
 
 def test_loader(tmp_path: Path) -> None:
-    """A dynamic program names its loader; a script and nonsense do not."""
+    """A dynamic program names its loader; a script, nonsense and a fifo do not, and nobody waits for what is in one."""
     (tmp_path / "script").write_text("#!/bin/sh\n")
     (tmp_path / "nonsense").write_bytes(b"\x7fELF\x02" + bytes(100))
     assert loader(str(tmp_path / "script")) is None
     assert loader(str(tmp_path / "nonsense")) is None
     assert loader(str(tmp_path / "no such")) is None
+    os.mkfifo(tmp_path / "fifo")
+    assert loader(str(tmp_path / "fifo")) is None
     found = loader(os.path.realpath(sys.executable))
     if found is None:
         pytest.skip("this interpreter is linked statically")

@@ -62,7 +62,7 @@ def mount(settings: Settings, *, foreground: bool) -> str:
             if pipe.read() == _READY:
                 return ""
         raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or 1)
-    os.close(reading)
+    _close_inherited(writing)
     os.setsid()
 
     def ready() -> None:
@@ -71,6 +71,13 @@ def mount(settings: Settings, *, foreground: bool) -> str:
         os.close(writing)
 
     return _serve(settings, ready)
+
+
+def _close_inherited(kept: int) -> None:
+    """All but this one and the standard descriptors: what the caller has open, a lock perhaps, is not to stay open."""
+    first = 3
+    os.closerange(first, kept)
+    os.closerange(max(first, kept + 1), os.sysconf("SC_OPEN_MAX"))
 
 
 def is_mounted(directory: str, address: str) -> bool:

@@ -36,6 +36,13 @@ def test_in_the_background(served: House) -> None:
     assert served.ok("ls", "m") == ""
 
 
+def test_nothing_of_the_caller_stays_open(served: House) -> None:
+    """A lock that the caller has while it mounts is free when the command has returned."""
+    served.sh("(flock 9; ollie-9p mount m) 9>lock; flock --nonblock lock ls m >names")
+    assert "backends" in (served.work / "names").read_text()
+    assert served.ok("ollie-9p", "umount", "m") == ""
+
+
 def test_with_the_start_of_the_server(served: House) -> None:
     """`olliesrv start --mount` mounts when the server answers, in a process that is none of the server's."""
     served.ok("olliesrv", "stop")

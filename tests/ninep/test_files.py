@@ -514,3 +514,18 @@ async def test_a_message_too_long_is_refused(server: Server, sample: Sample) -> 
         await file.close()
     assert len(sample.things["a"].messages[0]) <= 16 * 1024 * 1024
     assert isinstance(client, Client)
+
+
+@pytest.mark.parametrize("count", [1000, 5000, 70_000, 1_000_000])
+@pytest.mark.parametrize("length", [0, 4096, 4097, 70_001, 1_500_000])
+async def test_a_text_is_read_in_pieces_of_any_length(length: int, count: int) -> None:
+    """Short and long ones, which are not copied into replies in the same way."""
+    content = bytes(number % 251 for number in range(length))
+    server = serve(Taker(), Text("text", 0o440, "", render=lambda *_: content))
+    async with line_to(server) as line:
+        await line.begin(msize=1024 * 1024)
+        assert isinstance(await line.rpc(Twalk(1, 0, 1, ("text",))), Rwalk)
+        assert isinstance(await line.rpc(Topen(1, 1, _wire.OREAD)), Ropen)
+        for at in (*range(0, length, count), length, length + 1):
+            assert await line.rpc(Tread(1, 1, at, count)) == Rread(1, content[at : at + count])
+    await server.close()

@@ -81,15 +81,18 @@ class _Search:
     def _match_anywhere(self, base: str, names: list[str]) -> Iterator[str]:
         """What the names behind a `**` match here and in every directory below; without any, all that is below."""
         rest = names[1:]
-        if rest:
-            yield from self._match(base, rest)
-        for entry, is_directory, is_link in self._list(base):
-            if entry.startswith("."):
-                continue
-            if not rest:
-                yield base + entry + "/" * is_directory
-            if is_directory and not is_link:
-                yield from self._match_anywhere(f"{base}{entry}/", names)
+        waiting = [base]
+        while waiting:
+            here = waiting.pop()
+            if rest:
+                yield from self._match(here, rest)
+            for entry, is_directory, is_link in self._list(here):
+                if entry.startswith("."):
+                    continue
+                if not rest:
+                    yield here + entry + "/" * is_directory
+                if is_directory and not is_link:
+                    waiting.append(f"{here}{entry}/")
 
     def _entries(self, base: str, name: str) -> Iterator[tuple[str, bool]]:
         """The entries of a directory that one name of a pattern matches, and whether they are directories."""

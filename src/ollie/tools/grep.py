@@ -72,13 +72,15 @@ class _Found:
 
     def below(self, directory: str) -> Iterator[str]:
         """The files below a directory that can be listed, in the order of their paths."""
-        with os.scandir(directory) as listing:
-            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
+        above = [iter(_sorted(directory))]
+        while above:
+            entry = next(above[-1], None)
+            if entry is None:
+                above.pop()
+            elif entry.is_dir(follow_symlinks=False):
                 if entry.name != _SKIPPED:
                     try:
-                        yield from self.below(entry.path)
+                        above.append(iter(_sorted(entry.path)))
                     except OSError as error:
                         self._refused.append(f"{entry.path}: {error.strerror}")
             elif entry.is_file(follow_symlinks=False):
@@ -123,6 +125,12 @@ class _Found:
             notes.append("[too much matches: the rest was not searched; give a path, or a narrower pattern]")
         text = "\n".join([*self._lines, *notes]) + "\n"
         return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _sorted(directory: str) -> "list[os.DirEntry[str]]":
+    """What a directory has, in the order of the names."""
+    with os.scandir(directory) as listing:
+        return sorted(listing, key=lambda entry: os.fsencode(entry.name))
 
 
 def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:

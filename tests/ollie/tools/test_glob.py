@@ -133,3 +133,14 @@ def test_as_a_process(call: Call, work: Path) -> None:
     """The tool runs in the working directory of its call."""
     (work / "x").touch()
     assert call("glob", pattern="*").stdout == "x\n"
+
+
+def test_however_deep(tree: Path) -> None:
+    """As deep as paths may be long."""
+    deep = "deep" + "/d" * 1200
+    subprocess.run(["mkdir", "-p", deep], check=True)
+    try:
+        Path(deep, "needle").touch()
+        assert find({"pattern": "**/needle"}) == f"{deep}/needle\n"
+    finally:
+        subprocess.run(["rm", "-rf", "deep"], check=True)  # pytest removes nothing so deep

@@ -225,3 +225,14 @@ def test_any_glob(glob: str) -> None:
         grep._filter(glob)("a/b.py")
     except grep.ToolError:
         assert "[" in glob or glob.count("{") > 1
+
+
+def test_however_deep(search: Callable[..., Done], work: Path) -> None:
+    """As deep as paths may be long."""
+    deep = "deep" + "/d" * 1200
+    subprocess.run(["mkdir", "-p", work / deep], check=True)
+    try:
+        (work / deep / "file").write_text("needle\n")
+        assert search(pattern="needle", path="deep").stdout == f"{deep}/file:1:needle\n"
+    finally:
+        subprocess.run(["rm", "-rf", work / "deep"], check=True)  # pytest removes nothing so deep

@@ -40,6 +40,7 @@ class Queue(Entry[T]):
     """
 
     kind = "queue"
+    consumed = True
     name: str
     mode: int
     about: str

@@ -40,7 +40,7 @@ class FileHandle:
     Attributes:
         node: what is open.
         readable, writable: how.
-        patient: whether its reads may wait; not where it was opened with O_NONBLOCK.
+        patient: whether its reads may wait, and take away what they read; not where it was opened with O_NONBLOCK.
     """
 
     def __init__(self, nodes: Nodes, node: Node, flags: int, opener: int | None) -> None:

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from ninep import errors
+from ninep import _wire, errors
 from ninep.client import Client
 from ninep.client.client import ROOT
 from ninep.errors import NinepError
@@ -31,6 +31,7 @@ class Node:
     Attributes:
         nodeid: its number, never used again.
         name: in its parent, as last heard of.
+        qid_type: what it is: QTDIR for a directory, QTTMP for a file whose reads take away what they read.
         qid_path: the server's identification of it.
         lookups: how often the kernel was told of it and has not forgotten it.
         writers: handles open for writing.
@@ -39,19 +40,24 @@ class Node:
         fid: a fid at it, of that client; None where it was given up.
     """
 
-    __slots__ = ("client", "fid", "is_dir", "lookups", "name", "nodeid", "parent", "qid_path", "uses", "writers")
+    __slots__ = ("client", "fid", "lookups", "name", "nodeid", "parent", "qid_path", "qid_type", "uses", "writers")
 
-    def __init__(self, nodeid: int, parent: "Node | None", name: str, *, is_dir: bool) -> None:
+    def __init__(self, nodeid: int, parent: "Node | None", name: str, qid_type: int) -> None:
         self.nodeid = nodeid
         self.parent = parent
         self.name = name
-        self.is_dir = is_dir
+        self.qid_type = qid_type
         self.qid_path = 0
         self.lookups = 0
         self.writers = 0
         self.uses = 0
         self.client: Client | None = None
         self.fid: int | None = None
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+        return bool(self.qid_type & _wire.QTDIR)
 
     def path(self) -> str:
         """From the root: `session/myproj/ctl`; empty for the root itself."""
@@ -79,7 +85,7 @@ class Nodes:
     """
 
     def __init__(self, link: Link, fids: int = 512) -> None:
-        self.root = Node(ROOT_ID, None, "", is_dir=True)
+        self.root = Node(ROOT_ID, None, "", _wire.QTDIR)
         self._link = link
         self._by_id = {ROOT_ID: self.root}
         self._by_name: dict[tuple[int, str], Node] = {}
@@ -160,7 +166,7 @@ class Nodes:
         """The node for what a lookup found at `spot`, whose fid the node keeps or gives up; one lookup is counted."""
         node = self._by_name.get((parent.nodeid, name))
         if node is None or node.writers or node.is_dir != stat.is_dir or _replaced(node, spot.client, stat):
-            node = Node(self._next_id, parent, name, is_dir=stat.is_dir)
+            node = Node(self._next_id, parent, name, stat.qid.type)
             self._next_id += 1
             self._by_id[node.nodeid] = self._by_name[parent.nodeid, name] = node
         self._keep(node, spot, stat)

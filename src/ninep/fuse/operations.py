@@ -151,7 +151,7 @@ class Operations:
         ):
             raise _refusal(errno.EPERM)
         node = self.nodes.get(request.nodeid)
-        change = _change(wanted, is_dir=node.is_dir)
+        change = _change(wanted, node.qid_type)
         async with self.nodes.at(node) as spot:
             if change is not None:
                 await spot.client.fwstat(spot.fid, change)
@@ -292,6 +292,8 @@ class Operations:
         """Read; it waits as long as the file makes it wait."""
         wanted = protocol.READ_IN.parse(request.body)
         handle = self._file(wanted.fh)
+        if handle.node.qid_type & _wire.QTTMP and not handle.patient:
+            raise _refusal(errno.EAGAIN)
         return Answer(await self._in_time(handle, handle.read(wanted.offset, wanted.size)))
 
     async def _in_time(self, handle: FileHandle, work: Awaitable[T]) -> T:
@@ -368,14 +370,14 @@ def _both(entry: Answer, opened: Answer) -> Answer:
     return Answer(entry.data + opened.data, undo)
 
 
-def _change(wanted: protocol.SetattrIn, *, is_dir: bool) -> Stat | None:
+def _change(wanted: protocol.SetattrIn, qid_type: int) -> Stat | None:
     """What Twstat has to say, None where there is nothing to change."""
     valid = wanted.valid
     if valid & protocol.FATTR_SIZE:
         return Stat(length=wanted.size)
     mode = mtime = _wire.MAX32
     if valid & protocol.FATTR_MODE:
-        mode = (wanted.mode & 0o777) | (_wire.DMDIR if is_dir else 0)
+        mode = (wanted.mode & 0o777) | qid_type << 24
     if valid & protocol.FATTR_MTIME:
         mtime = int(time.time()) if valid & protocol.FATTR_MTIME_NOW else wanted.mtime & _wire.MAX32
     elif valid & protocol.FATTR_ATIME:

@@ -49,6 +49,7 @@ class Entry(ABC, Generic[T]):
 
     Attributes:
         kind: what it is called in `help`.
+        consumed: whether a read takes away what it reads. Stat says DMTMP then, which keeps backups and searches off.
         name: as served, or `{thing}` for an `Each`.
         about: one sentence.
         mode: permission bits, 0o000 to 0o777.
@@ -56,6 +57,7 @@ class Entry(ABC, Generic[T]):
 
     __slots__ = ()
     kind: ClassVar[str]
+    consumed: ClassVar[bool] = False
     name: str
     about: str
     mode: int

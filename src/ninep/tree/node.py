@@ -67,7 +67,7 @@ class Node:
         each: the entry for all other names.
         filled: whether a directory's entries are there now; None where they always are.
         type: of its qid.
-        mode: with the bit of a directory.
+        mode: with the bit of what it is.
     """
 
     __slots__ = ("_packed_name", "children", "each", "entry", "filled", "fixed_qid", "index", "mode", "parent", "type")
@@ -79,13 +79,14 @@ class Node:
         self.children: dict[str, Node] | None = None
         self.each: Node | None = None
         self.filled = entry.filled if isinstance(entry, Dir) else None
-        self.type, self.mode = _wire.QTFILE, entry.mode
+        self.type = _wire.QTTMP if entry.consumed else _wire.QTFILE
         self._packed_name = None if isinstance(entry, Each) else _wire.pack_string(entry.name)
         if isinstance(entry, Dir | Each):
-            self.type, self.mode = _wire.QTDIR, entry.mode | _wire.DMDIR
+            self.type = _wire.QTDIR
             self.children = {}
             for child in entry.entries:
                 self._add(Node(child, indices, self))
+        self.mode = self.type << 24 | entry.mode
         is_versioned = type(entry).version is not Entry.version
         self.fixed_qid = None if is_versioned else _QID_START.pack(self.type, 0, self.index)
 

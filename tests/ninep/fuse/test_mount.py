@@ -84,6 +84,7 @@ async def test_find_and_grep(mounted: House, sample: Sample) -> None:
 async def test_grep_in_all_files(mounted: House, sample: Sample) -> None:
     """A search of the whole tree ends, although there are files that wait."""
     await sample.things["a"].note.write(0, b"of every colour\n")
+    await mounted.shell("echo everything > thing/a/queue")
     done = await mounted.shell("grep -r 'every' . 2>&1 | sort")
     assert done.out.splitlines() == [
         "./readme:a sample of every kind",
@@ -92,8 +93,10 @@ async def test_grep_in_all_files(mounted: House, sample: Sample) -> None:
         "grep: ./thing/a/inbox: Permission denied",
         "grep: ./thing/a/level: Resource temporarily unavailable",
         "grep: ./thing/a/log: Resource temporarily unavailable",
+        "grep: ./thing/a/queue: Resource temporarily unavailable",
         "grep: ./thing/a/slow: Resource temporarily unavailable",
     ]
+    assert (await mounted.shell("cat thing/a/queue")).out == "everything\n"
 
 
 async def test_df(mounted: House, address: str) -> None:

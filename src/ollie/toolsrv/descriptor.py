@@ -49,7 +49,8 @@ class Descriptor:
         self.given = theirs.detach()
         self._serving: asyncio.Task[None] | None = None
         self._over = False
-        self._loop.add_reader(self._ours.fileno(), self._asked)  # as in `sandbox.runs`
+        # By its number: asyncio first prints a socket that it does not know.
+        self._loop.add_reader(self._ours.fileno(), self._asked)
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,6 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from ollie.olliesrv.server import Ollie
 
 _log = logging.getLogger(__name__)
-_SILENT_S = 60.0
 _BOUND = "agent"  # of the state of a connection: the id of the agent that it belongs to for good
 
 
@@ -86,21 +84,13 @@ class Door:
     def __init__(self, ollie: "Ollie", tcp_secret: bytes | None) -> None:
         self._ollie = ollie
         self._tcp_secret = tcp_secret
-        self._silent_until = 0.0
         self._connections = Connections(ollie.config.max_connections, ollie.config.max_run_connections)
 
     async def begin(self, conn: Conn, uname: str, aname: str) -> AfidConversation:  # noqa: ARG002 - one secret for all
         """Tauth: begin to prove the secret, where one is wanted."""
         if isinstance(conn.listener, dial.Tcp) and self._tcp_secret is not None:
-            return Proof(self._tcp_secret, self._guessed)
+            return Proof(self._tcp_secret, lambda: self._ollie.listener.say("a TCP client offered a wrong secret"))
         raise NinepError(NO_AUTHENTICATION)
-
-    def _guessed(self) -> None:
-        """Say so now and then: strangers decide how often there is something to say."""
-        now = time.monotonic()
-        if now >= self._silent_until:
-            self._silent_until = now + _SILENT_S
-            _log.warning("a TCP client offered a wrong secret")
 
     async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None) -> OlliePeer:
         """Tattach: who the client is.

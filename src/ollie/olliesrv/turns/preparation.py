@@ -26,13 +26,15 @@ class Preparation:
         self._words: list[ev.Inject] = []
         self._stop: list[ev.Stop] = []
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do what makes it ready, and begins it."""
-        self._task(work)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        return task
 
     def fetch(self, fetching: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Get the tools of its agent, which a stop cancels."""
-        self._fetching = self._task(fetching)
+        self._fetching = self.run(fetching)
         if self._stop:
             self._fetching.cancel()
         return self._fetching
@@ -60,8 +62,3 @@ class Preparation:
     def events(self, setup: ev.Setup) -> list[ev.Event]:
         """What the turn begins with."""
         return [ev.Configure(setup), ev.Prompt(self.queued.text), *self._words, *self._stop]
-
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        return task

@@ -146,12 +146,10 @@ class Connection(asyncio.BufferedProtocol):
 
     async def attach(self, uname: str, aname: str, auth: AfidConversation | None) -> Place:
         """The server decides."""
-        place = await self._server.attach(self._conn, uname, aname, auth)
+        place = await self._server.attach(self._conn, uname, aname, auth, held=self._held)
         self._deadline.cancel()
-        if isinstance(place, trees.Place):
-            place.attached.held = self._held
-            if place.attached.options.kernel:
-                self.session.wording = for_linux
+        if isinstance(place, trees.Place) and place.attached.options.kernel:
+            self.session.wording = for_linux
         return place
 
     def failed(self, place: Place, error: NinepError) -> None:

@@ -171,6 +171,8 @@ class Server:
 
     def notice(self) -> None:
         """The statistics may have changed; `waiters` are told."""
+        if not self.waiters:
+            return
         now = self.statistics()
         for condition, future in self.waiters:
             if not future.done() and condition(now):
@@ -199,16 +201,14 @@ class Server:
     def connected(self, connection: Connection) -> None:
         """A connection begins."""
         self.connections.add(connection)
-        if self.waiters:
-            self.notice()
+        self.notice()
 
     def disconnected(self, connection: Connection) -> None:
         """Everything of a connection has ended."""
         self.connections.discard(connection)
         if self._acceptor is not None:
             self._acceptor.ended(connection)
-        if self.waiters:
-            self.notice()
+        self.notice()
 
     def say(self, text: str, *values: object) -> None:
         """Log a line, each text once a minute at most: strangers decide how often there is something to say."""
@@ -223,11 +223,13 @@ class Server:
             raise NinepError(errors.NO_AUTHENTICATION)
         return await self._auth.begin(conn, uname, aname)
 
-    async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None) -> Place:
-        """The root as this client sees it."""
+    async def attach(
+        self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None, *, held: trees.Held
+    ) -> Place:
+        """The root as this client sees it; `held` is what all files of its connection hold."""
         name, options = Options.split(aname)
         peer = await self._attach(conn, uname, name, auth)
-        return self.tree.root(peer, options, self.failed)
+        return self.tree.root(peer, options, self.failed, held)
 
     def failed(self, place: Place, error: NinepError) -> None:
         """Pass it on to whoever keeps errors."""

@@ -17,7 +17,7 @@ from ninep._session import AfidConversation, OpenFile, Place, Walked, check_name
 from ninep.errors import NinepError
 from ninep.messages import Qid, Stat
 from ninep.server import Conn, Server
-from ninep.tree import Peer, Role, Tree
+from ninep.tree import Held, Peer, Role, Tree
 
 FILE_BYTES = 64 * 1024 * 1024
 
@@ -284,7 +284,7 @@ class PlainServer(Server):
         super().__init__(Tree((), None), _admit, **options)
         self.top = Plain("", _wire.DMDIR | 0o755, None, itertools.count(1))
 
-    async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None) -> Place:
+    async def attach(self, conn: Conn, uname: str, aname: str, auth: AfidConversation | None, *, held: Held) -> Place:
         """The root, for everybody."""
         return self.top
 

@@ -3,8 +3,6 @@
 from ninep import errors
 from ninep.errors import NinepError
 
-HELD_BYTES = 64 * 1024 * 1024
-
 
 class Held:
     """The bytes that a connection's files hold, whatever the fid: messages not taken yet, and texts being read.
@@ -18,7 +16,7 @@ class Held:
 
     __slots__ = ("_limit_bytes", "bytes")
 
-    def __init__(self, limit_bytes: int = HELD_BYTES) -> None:
+    def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self.bytes = 0
 

@@ -35,9 +35,8 @@ class Attached:
 
     __slots__ = ("failed", "held", "options", "peer", "tree")
 
-    def __init__(self, tree: "Tree", peer: Peer, options: "Options", failed: Failed) -> None:
-        self.tree, self.peer, self.options, self.failed = tree, peer, options, failed
-        self.held = Held()
+    def __init__(self, tree: "Tree", peer: Peer, options: "Options", failed: Failed, held: Held) -> None:
+        self.tree, self.peer, self.options, self.failed, self.held = tree, peer, options, failed, held
 
 
 class Place:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ninep import _wire
+from ninep._session import Limits
 from ninep.errors import NinepError
 from ninep.tree.entries import Dir, Entry, Peer, Permit, permit_by_mode
+from ninep.tree.held import Held
 from ninep.tree.node import INDEX_BITS, Node, Scope
 from ninep.tree.options import Options
 from ninep.tree.place import Attached, Failed, Place
@@ -47,9 +49,18 @@ class Tree:
         self.started = int(time.time())
         self.top = Node(Dir("/", "", entries), indices)
 
-    def root(self, peer: Peer, options: Options | None = None, failed: Failed | None = None) -> Place:
-        """The root as this peer sees it; `failed` is told of errors that no reply can carry."""
-        attached = Attached(self, peer, options or Options(), failed or _ignore)
+    def root(
+        self, peer: Peer, options: Options | None = None, failed: Failed | None = None, held: Held | None = None
+    ) -> Place:
+        """The root as this peer sees it.
+
+        Args:
+            peer: who attaches.
+            options: of its aname.
+            failed: is told of errors that no reply can carry.
+            held: what the files of its connection hold; as much as a connection may by default, where it is omitted.
+        """
+        attached = Attached(self, peer, options or Options(), failed or _ignore, held or Held(Limits().held_bytes))
         return Place(attached, self.top, Scope(self.obj, "/"))
 
 

@@ -43,7 +43,8 @@ def stand_by(job: socket.socket, reaper_pid: int) -> NoReturn:
         with _Step("start"):
             made = _restrict(plan, descriptors, job.fileno(), reaper_pid)
         if made:
-            send_made(job, made)
+            with suppress(OSError):  # later programs make their own
+                send_made(job, made)
             os.close(made.descriptor)
         os.write(job.fileno(), RESTRICTED)
         if plan.call:
@@ -62,7 +63,7 @@ class _StepError(Exception):
 
 
 class _Step:
-    """What is done in its block. An error of the system there becomes a sentence for the user."""
+    """What is done in its block. What the system, or Python on its behalf, refuses becomes a sentence for the user."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -70,8 +71,9 @@ class _Step:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise _StepError(f"cannot {self._what}: {error.strerror or error}") from None
+        if isinstance(error, OSError | ValueError):
+            why = getattr(error, "strerror", None) or error
+            raise _StepError(f"cannot {self._what}: {why}") from None
 
 
 def _die_with(reaper_pid: int) -> None:

@@ -18,21 +18,24 @@ class Offers:
 
     def __init__(self) -> None:
         self._made: dict[tuple[Ruleset, str], Made] = {}
-        self._closed = False
-        self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         self._changes = select.poll()
-        self._changes.register(self._mounts, select.POLLPRI)
+        try:
+            self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # no descriptor to spare: every program makes its own ruleset
+            self._mounts = -1
+        else:
+            self._changes.register(self._mounts, select.POLLPRI)
 
     def add_to(self, plan: Plan, descriptors: list[int]) -> tuple[Plan, list[int]]:
         """A plan and its descriptors, with what there is to offer."""
-        if self._changes.poll(0):
+        if self._made and self._changes.poll(0):
             self._drop_all()
         made = self._made.get((plan.inner, plan.cwd)) if plan.inner else None
         return (plan._replace(made=made.identities), [*descriptors, made.descriptor]) if made else (plan, descriptors)
 
     def keep(self, plan: Plan, made: Made) -> None:
         """Take over what the process of a plan has made."""
-        if self._closed or plan.inner is None:
+        if self._mounts < 0 or plan.inner is None:
             os.close(made.descriptor)
             return
         key = (plan.inner, plan.cwd)
@@ -43,9 +46,9 @@ class Offers:
 
     def close(self) -> None:
         """Give up all of it, and what comes later."""
-        if not self._closed:
-            self._closed = True
+        if self._mounts >= 0:
             os.close(self._mounts)
+            self._mounts = -1
             self._drop_all()
 
     def _drop_all(self) -> None:

@@ -229,8 +229,10 @@ def receive_plan(job: socket.socket) -> tuple[Plan, list[int]] | None:
 
 
 def send_made(job: socket.socket, made: Made) -> None:
-    """Give a ruleset to the server. Raises OSError when it takes nothing any more."""
-    socket.send_fds(job, [_MADE + marshal.dumps(made.identities)], [made.descriptor], socket.MSG_NOSIGNAL)
+    """Give a ruleset to the server, unless it has thousands of paths. Raises OSError when it could not be given."""
+    packet = _MADE + marshal.dumps(made.identities)
+    if len(packet) <= PACKET_BYTES:
+        socket.send_fds(job, [packet], [made.descriptor], socket.MSG_NOSIGNAL)
 
 
 def receive_answer(job: socket.socket) -> bytes | Made:

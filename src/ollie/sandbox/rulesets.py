@@ -54,7 +54,11 @@ def make(ruleset: Ruleset, cwd: str = "/") -> Made:
 
 def holds(ruleset: Ruleset, identities: tuple[Identity, ...]) -> bool:
     """Whether what was made from a description is what would be made now: whether its paths lead where they led."""
-    return all(_identity(path) == identity for (path, _), identity in zip(ruleset.paths, identities, strict=True))
+    tools = tuple(f"{place.rstrip('/')}/" for place in ruleset.written)
+    return all(
+        (_identity_without_links(path) if path.startswith(tools) else _identity(path)) == identity
+        for (path, _), identity in zip(ruleset.paths, identities, strict=True)
+    )
 
 
 def enter(descriptor: int) -> None:
@@ -86,18 +90,29 @@ def _allow(ruleset: int, path: str, access: int, followed: tuple[tuple[str, ...]
             added = attempt("landlock_add_rule", ruleset, 1, _RULE(access, beneath), 0) if access else 0
         if added < 0:
             raise OSError(-added, os.strerror(-added))
-        found = os.fstat(beneath)
-        return found.st_dev, found.st_ino
+        return _identity(beneath)
     finally:
         os.close(beneath)
 
 
-def _identity(path: str) -> Identity:
+def _identity(file: str | int) -> Identity:
+    """That of a path, whatever leads to it, or of a descriptor."""
     try:
-        found = os.stat(path)  # noqa: PTH116  the launcher does without pathlib
+        found = os.stat(file)  # noqa: PTH116  the launcher does without pathlib
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _identity_without_links(path: str) -> Identity:
+    """That of a path in which a link would be a tool's, even to the same file."""
+    descriptor = _named(path)
+    if descriptor < 0:
+        return None
+    try:
+        return _identity(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _named(path: str) -> int:

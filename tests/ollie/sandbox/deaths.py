@@ -222,9 +222,9 @@ async def paths_replaced(place: str) -> dict[str, object]:
     (given / "directory").mkdir()
     (given / "directory/file").write_text("second")
     await look("replaced")
-    (given / "own/entry").rename(given / "own/moved")
-    (given / "own/entry").symlink_to(Path(place) / "outside")
-    (Path(place) / "outside/file").write_text("hidden")
+    (given / "own/entry").rename(Path(place) / "outside/moved")
+    (given / "own/entry").symlink_to(Path(place) / "outside/moved")
+    await look("moved")
     (given / "file").unlink()
     (given / "file").symlink_to("directory/file")
     await look("links")
@@ -232,6 +232,39 @@ async def paths_replaced(place: str) -> dict[str, object]:
     await look("gone")
     await own.close()
     return seen
+
+
+async def offered(place: str) -> dict[str, object]:
+    """What the server keeps for programs to come after one program, after another, and after one elsewhere."""
+    own = Launcher()
+    kept = []
+    for directory in ("cwd", "cwd", "tmp"):
+        spec = Spec(("/bin/true",), cwd=f"{place}/{directory}", policy=policy_in(place, "strict"))
+        await (await own.spawn(spec)).wait()
+        kept.append([made.descriptor for made in own._seats._offers._made.values()])
+    await own.close()
+    return {"kept": list(map(len, kept)), "same": kept[0] == kept[1]}
+
+
+async def many_paths(place: str, count: int) -> dict[str, object]:
+    """Programs whose policy has many paths, and the descriptors that they leave open here."""
+    own = Launcher()
+    policy = policy_in(place, {"filesystem": {"rox": SYSTEM, "ro": _made(f"{place}/outside", count)}})
+    left = []
+    for _ in range(3):
+        end = await (await own.spawn(Spec(("/bin/true",), cwd=place, policy=policy))).wait()
+        assert end.status == 0
+        left.append(_descriptors(own))
+    await own.close()
+    return {"left": left[2] - left[0]}
+
+
+def _made(directory: str, count: int) -> list[str]:
+    """So many new files."""
+    files = [Path(directory, str(number)) for number in range(count)]
+    for path in files:
+        path.touch()
+    return list(map(str, files))
 
 
 async def mounted_again(place: str) -> dict[str, object]:

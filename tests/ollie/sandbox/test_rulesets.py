@@ -41,9 +41,20 @@ def test_a_policy_means_what_its_paths_are_now(inside: Inside, place: Path) -> N
         "absent": [NOTHING, NOTHING, NOTHING],
         "made": ["first", "first", "first"],
         "replaced": ["second", "second", "first"],
+        "moved": ["second", "second", REFUSED],
         "links": ["second", "second", REFUSED],
         "gone": [NOTHING, NOTHING, REFUSED],
     }
+
+
+def test_what_one_program_made_is_used_by_the_next(inside: Inside, place: Path) -> None:
+    """A later program takes it over as it is; in another directory it makes its own."""
+    assert inside("offered", place=str(place)) == {"kept": [1, 1, 2], "same": True}
+
+
+def test_more_paths_than_a_message_holds(inside: Inside, place: Path) -> None:
+    """The ruleset is made for each run then, and nothing of it stays behind."""
+    assert inside("many_paths", place=str(place), count=7000) == {"left": 0}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")

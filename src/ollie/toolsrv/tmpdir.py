@@ -70,7 +70,7 @@ def _prefix() -> str:
 def _is_abandoned(path: Path) -> bool:
     """True for a directory of ours that no process holds."""
     try:
-        fd = os.open(path, _DIRECTORY)
+        fd = _opened(path)
     except OSError:
         return False
     try:
@@ -84,6 +84,15 @@ def _is_abandoned(path: Path) -> bool:
     return True
 
 
+def _opened(path: Path) -> int:
+    """A descriptor of a directory, also where a tool took the right to read it away."""
+    try:
+        return os.open(path, _DIRECTORY)
+    except PermissionError:
+        _made_ours(path)
+        return os.open(path, _DIRECTORY)
+
+
 def _remove(path: Path) -> None:
     """Delete a tree, however deep, also where a tool took the rights to its directories away; what refuses to go stays.
 
@@ -91,6 +100,7 @@ def _remove(path: Path) -> None:
     directory is moved to the top before it is emptied, so that depth takes neither stack nor descriptors.
     """
     try:
+        _made_ours(path)
         top = os.open(path, _DIRECTORY)
     except OSError:
         return
@@ -116,7 +126,7 @@ def _cleared(directory: int, top: int) -> list[str]:
     moved = []
     for name in os.listdir(directory):
         with suppress(OSError):
-            if _made_ours(directory, name):
+            if _made_ours(name, directory):
                 new = os.urandom(_RANDOM_BYTES).hex()
                 os.rename(name, new, src_dir_fd=directory, dst_dir_fd=top)
                 moved.append(new)
@@ -125,10 +135,10 @@ def _cleared(directory: int, top: int) -> list[str]:
     return moved
 
 
-def _made_ours(directory: int, name: str) -> bool:
-    """Whether an entry is a directory; all rights to it are taken back then."""
+def _made_ours(path: str | Path, directory: int | None = None) -> bool:
+    """Whether there is a directory; all rights to it are taken back then."""
     try:
-        found = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=directory)
+        found = os.open(path, os.O_PATH | _DIRECTORY, dir_fd=directory)
     except NotADirectoryError:
         return False
     try:

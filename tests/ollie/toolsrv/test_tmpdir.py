@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ollie.toolsrv import tmpdir
 from ollie.toolsrv.tmpdir import TemporaryDirectory, sweep
 
+AS_ANYBODY = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
+SWEEP = "import sys; from pathlib import Path; from ollie.toolsrv import tmpdir; tmpdir.sweep(Path(sys.argv[1]))"
 # Puts links in the places of directories, and back, without end; says when it has begun.
 SWAP = """
 import ctypes, itertools
@@ -48,6 +52,23 @@ def test_a_sweep_takes_only_what_nobody_holds(tmp_path: Path) -> None:
     assert live.path.is_dir()
     assert stranger.is_dir()
     live.remove()
+
+
+@pytest.mark.parametrize("mode", [0, 0o500])
+def test_a_sweep_takes_what_a_tool_took_the_rights_to_away(tmp_path: Path, mode: int) -> None:
+    """Also the outer directory; nothing outside is changed for a link in its place."""
+    dead = TemporaryDirectory(tmp_path)
+    os.close(dead._fd)
+    (dead.path / "file").touch()
+    dead.path.chmod(mode)
+    dead.path.parent.chmod(mode)
+    stranger = tmp_path / "stranger"
+    stranger.mkdir(mode=0)
+    link = tmp_path / f"ollie-tools.{os.getuid()}.link"
+    link.symlink_to(stranger)
+    subprocess.run([*AS_ANYBODY, sys.executable, "-c", SWEEP, tmp_path], check=True)
+    assert sorted(tmp_path.iterdir()) == [link, stranger]
+    assert stranger.stat().st_mode & 0o777 == 0
 
 
 def test_it_goes_however_deep_it_is(tmp_path: Path) -> None:

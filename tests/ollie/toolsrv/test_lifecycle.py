@@ -1,7 +1,9 @@
 """A tool server from its start to its end."""
 
 import asyncio
+import fcntl
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -148,7 +150,8 @@ SERVE = f"{sys.executable} -m ollie.cli.toolsrv serve --cwd . --listen ./socket 
 def alone(command: str, directory: Path) -> "subprocess.Popen[bytes]":
     """A shell command in a namespace of its own."""
     environ = {"HOME": str(directory), "TMPDIR": str(directory), "PATH": "/usr/bin:/bin"}
-    return subprocess.Popen([*NAMESPACE, "--kill-child", "bash", "-c", command], cwd=directory, env=environ)
+    started = [*NAMESPACE, "--kill-child", "bash", "-c", command]
+    return subprocess.Popen(started, cwd=directory, env=environ, stderr=subprocess.PIPE)
 
 
 @pytest.mark.parametrize(
@@ -166,28 +169,30 @@ def test_who_starts_it_cannot_be_told(tmp_path: Path, stdout: str, said: str) ->
 def test_an_interrupt_before_it_has_begun(tmp_path: Path) -> None:
     """It ends without a word; here it waits for a secret that does not come."""
     read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 1)
+    os.write(write, b"x")  # there is room for more when this has been read
     command = [sys.executable, "-m", "ollie.cli.toolsrv", "serve", "--cwd", ".", "--listen", "./socket"]
     with subprocess.Popen(
         [*command, "--secret-fd", str(read)], cwd=tmp_path, pass_fds=[read], stderr=subprocess.PIPE
     ) as starting:
-        call = Path(f"/proc/{starting.pid}/syscall")
-        while call.read_text().split()[1:2] != [hex(read)]:
-            os.sched_yield()
+        os.close(read)
+        select.select([], [write], [])
         starting.send_signal(signal.SIGINT)
         assert starting.communicate() == (None, b"")
-    os.close(read)
     os.close(write)
     assert starting.returncode == -signal.SIGINT
 
 
 async def test_it_serves_without_standard_output(tmp_path: Path) -> None:
     """Nobody is told that it listens; it ends as it does with one."""
-    running = alone(f"{SERVE} 2>/dev/null >&-", tmp_path)
-    while not (tmp_path / "socket").exists() and running.poll() is None:
-        await asyncio.to_thread(os.sched_yield)
-    async with await Client.connect(f"unix!{tmp_path}/socket", uname="x", aname="") as client:
-        assert await client.read("info")
-    assert await asyncio.to_thread(running.wait) == 0
+    (tmp_path / "logs").mkdir(0o700)
+    (tmp_path / "logs" / "toolsrv.log").symlink_to("/dev/stderr")
+    with alone(f"OLLIE_DATA_PATH=$PWD {SERVE} >&-", tmp_path) as running:
+        assert running.stderr is not None
+        assert any(b" listening on " in line for line in running.stderr)
+        async with await Client.connect(f"unix!{tmp_path}/socket", uname="x", aname="") as client:
+            assert await client.read("info")
+        assert await asyncio.to_thread(running.wait) == 0
 
 
 async def test_a_busy_port_is_named(start: Start) -> None:

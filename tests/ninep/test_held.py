@@ -1,5 +1,6 @@
 """What is in memory for a client's fids: it is bounded over all of them, and costs nothing to go on with."""
 
+import asyncio
 import tracemalloc
 from collections.abc import AsyncIterator
 
@@ -100,7 +101,60 @@ async def test_a_request_that_runs_holds_nothing(narrow: Server) -> None:
         for fid in (1, 2, 3):
             await _opened(line, fid, "thing", "a", "ask")
             assert await line.rpc(Twrite(1, fid, 0, _PIECE)) == Rwrite(1, len(_PIECE))
-            assert isinstance(await line.rpc(Tread(1, fid, 0, 100)), Rread)
+            for piece in (b"got " + _PIECE[:-4], _PIECE[-4:]):
+                assert await line.rpc(Tread(1, fid, 0, _MSIZE)) == Rread(1, piece)
+
+
+@pytest.mark.parametrize("end", [Tread(1, 1, 1, 8000), Twrite(1, 1, 0, b"?"), Tclunk(1, 1)])
+async def test_what_is_left_of_an_answer_counts_until_it_is_read_or_given_up(
+    end: Tread | Twrite | Tclunk,
+) -> None:
+    """A piece is kept as a whole for whoever reads a byte of it; a read that would keep too much ends its answer."""
+
+    async def run(_obj: object, _peer: Peer, _data: bytes) -> AsyncIterator[bytes]:
+        yield bytes(6000)
+
+    server = Server(Tree((Request("ask", 0o660, "", run=run),), None), _attach, limits=Limits(held_bytes=10_000))
+    async with line_to(server) as line:
+        await line.begin()
+        for fid in (1, 2):
+            await _opened(line, fid, "ask")
+            assert await line.rpc(Twrite(1, fid, 0, b"?")) == Rwrite(1, 1)
+        assert await line.rpc(Tread(1, 1, 0, 1)) == Rread(1, b"\0")
+        assert await line.rpc(Tread(1, 2, 0, 1)) == _TOO_MUCH
+        assert await line.rpc(Tread(1, 2, 0, 1)) == Rread(1, b"")
+        assert not isinstance(await line.rpc(end), Rerror)
+        assert await line.rpc(Twrite(1, 2, 0, b"?")) == Rwrite(1, 1)
+        assert await line.rpc(Tread(1, 2, 0, 1)) == Rread(1, b"\0")
+    await server.close()
+
+
+async def test_a_write_that_waits_for_the_last_answer_to_end_holds_nothing_after_a_clunk() -> None:
+    """Another was quicker, and its answer is being read by then."""
+    gate = asyncio.Event()
+
+    async def run(_obj: object, _peer: Peer, _data: bytes) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x"
+        finally:
+            await gate.wait()
+
+    server = Server(Tree((Request("ask", 0o660, "", run=run),), None), _attach, limits=Limits(held_bytes=10))
+    async with line_to(server) as line:
+        await line.begin()
+        for fid in (1, 2):
+            await _opened(line, fid, "ask")
+        assert await line.rpc(Twrite(1, 1, 0, b"?")) == Rwrite(1, 1)
+        assert await line.rpc(Tread(1, 1, 0, 100)) == Rread(1, b"x")
+        await line.send(Twrite(2, 1, 0, b"first"))
+        assert await line.rpc(Twrite(1, 1, 0, b"second")) == Rwrite(1, 6)
+        assert await line.rpc(Tread(1, 1, 0, 100)) == Rread(1, b"x")
+        gate.set()
+        assert await line.receive() == Rwrite(2, 5)
+        assert await line.rpc(Tclunk(1, 1)) == Rclunk(1)
+        assert await line.rpc(Twrite(1, 2, 0, bytes(10))) == Rwrite(1, 10)
+    await server.close()
 
 
 async def test_what_is_added_to_a_long_message_is_looked_at_alone() -> None:

@@ -21,7 +21,8 @@ class Limits:
         requests: outstanding at once, and more than `fids`: each of a mount's may have a read that waits. What frees
             something (Tflush, Tclunk, Tremove, Tversion) is not refused.
         written_bytes: in Twrites that have not been answered.
-        held_bytes: of messages that were written and are still to be taken, and of texts that are read, over all fids.
+        held_bytes: of messages that were written and are still to be taken, of texts that are read, and of pieces of
+            answers that were not read to their end, over all fids.
         cleanup_s: how long something cancelled may take to end.
         attach_s: how long a connection may take until it has attached; after that it may be idle for ever.
         tcp_connections: of a server at once, by all its TCP listeners; at most half of the process's open files.

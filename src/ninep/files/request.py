@@ -46,7 +46,19 @@ class Request(Entry[T]):
 class RequestFile(OpenFile):
     """The request being written, then its answer being read. A write after a read begins another request."""
 
-    __slots__ = ("_answer", "_gap", "_inbox", "_lock", "_next", "_place", "_readable", "_request", "_rest", "_yield_s")
+    __slots__ = (
+        "_answer",
+        "_gap",
+        "_inbox",
+        "_lock",
+        "_next",
+        "_place",
+        "_readable",
+        "_request",
+        "_rest",
+        "_rest_bytes",
+        "_yield_s",
+    )
 
     def __init__(self, request: Request[Any], place: Place, *, readable: bool) -> None:
         super().__init__()
@@ -56,6 +68,7 @@ class RequestFile(OpenFile):
         self._inbox = Inbox(place, request.check)
         self._answer: AsyncIterator[bytes] | None = None
         self._rest = memoryview(b"")  # of a piece that was longer than a read
+        self._rest_bytes = 0  # of that piece, all of which is kept
         self._next: asyncio.Task[bytes] | None = None  # a wait that outlives its read, with the option yield
         self._yield_s = place.attached.options.yield_s
         self._gap = Gap(wanted=place.attached.options.kernel)
@@ -79,19 +92,32 @@ class RequestFile(OpenFile):
                 return self._piece(self._rest, count)
             if self._answer is None or self._gap.due():
                 return b""
-            return self._piece(memoryview(await self._more()), count)
+            return await self._more(count)
 
     def _piece(self, data: memoryview, count: int) -> bytes:
         piece = self._gap.after(bytes(data[: min(count, WAITED_BYTES)]), count, last=len(data) <= count)
-        self._rest = data[len(piece) :]
+        rest = data[len(piece) :]
+        if not rest:
+            self._drop_rest()
+            return piece
+        if not self._rest:
+            self._place.attached.held.add(len(data))
+            self._rest_bytes = len(data)
+        self._rest = rest
         return piece
 
-    async def _more(self) -> bytes:
+    def _drop_rest(self) -> None:
+        self._place.attached.held.drop(self._rest_bytes)
+        self._rest, self._rest_bytes = memoryview(b""), 0
+
+    async def _more(self, count: int) -> bytes:
         assert self._answer is not None
         try:
             if self._yield_s is None:
-                return await _piece_of(self._answer)
-            return await self._more_in_time(self._answer, self._yield_s)
+                data = await _piece_of(self._answer)
+            else:
+                data = await self._more_in_time(self._answer, self._yield_s)
+            return self._piece(memoryview(data), count)
         except StopAsyncIteration:
             self._answer = None
             return b""
@@ -111,7 +137,8 @@ class RequestFile(OpenFile):
 
     async def _give_up(self) -> None:
         waiting, self._next = self._next, None
-        answer, self._answer, self._rest = self._answer, None, memoryview(b"")
+        answer, self._answer = self._answer, None
+        self._drop_rest()
         if waiting is not None:
             waiting.cancel()
             await asyncio.wait({waiting})
@@ -133,9 +160,9 @@ class RequestFile(OpenFile):
 
     def close(self, *, commit: bool) -> Awaitable[None] | None:
         """Cancel what runs; commit what was written and not run."""
-        if self._answer is not None:
-            return self._give_up()
         try:
+            if self._answer is not None:
+                return self._give_up()
             return self.commit() if commit else None
         finally:
             self._inbox.discard()

@@ -5,7 +5,7 @@ from ninep.errors import NinepError
 
 
 class Held:
-    """The bytes that a connection's files hold, whatever the fid: messages not taken yet, and texts being read.
+    """The bytes that a connection's files hold, whatever the fid: messages not taken yet, texts and answers being read.
 
     Args:
         limit_bytes: how many there may be.

@@ -1,6 +1,9 @@
 """What the files of an object answer, asked by their tables without a connection."""
 
+import asyncio
+import os
 from collections.abc import Awaitable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ninep.files import Control, Text
@@ -39,6 +42,19 @@ def values(obj: Any, name: str) -> dict[str, str]:
     made = _made(obj, name, None)
     assert isinstance(made, bytes)
     return dict(line.split("=", 1) for line in made.decode().splitlines())
+
+
+async def written(fifo: Path) -> str:
+    """What a tool writes into a pipe, when it has."""
+    there = asyncio.Event()
+    fd = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    asyncio.get_running_loop().add_reader(fd, there.set)
+    try:
+        await there.wait()
+        return os.read(fd, 100).decode()
+    finally:
+        asyncio.get_running_loop().remove_reader(fd)
+        os.close(fd)
 
 
 def _made(obj: Any, name: str, by: Agent | None) -> bytes | Awaitable[bytes]:

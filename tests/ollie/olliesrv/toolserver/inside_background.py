@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import values
+from served import values, written
 
 from ollie.olliesrv.events import EventWatch
 from ollie.olliesrv.process.procfs import process
@@ -54,11 +54,6 @@ async def chat(agent: Agent, words: str) -> str:
 def go(place: Path) -> None:
     """Let go on what waits in the background."""
     (place / "project/go").touch()
-
-
-async def appears(path: Path) -> None:
-    while not path.exists():  # noqa: ASYNC110, ASYNC240  another process makes it; the check takes no time
-        await asyncio.sleep(0.01)
 
 
 def kept(place: Path) -> list[str]:
@@ -159,10 +154,11 @@ async def test_a_message_that_was_taken_is_not_taken_again(
 
 async def test_it_is_told_that_the_tool_server_ended(serve: Callable[..., Any], place: Path) -> None:
     """What ran in the background when the tool server was killed is told when the next one starts."""
+    os.mkfifo(place / "project/begun")
     agent = await make(serve, place)
-    await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
+    await agent.prompt(NOTHING.format("echo > begun; exec sleep 1000").encode(), by=None)
     await chat(agent, "it said: ")
-    await appears(place / "project/begun")
+    await written(place / "project/begun")
     await agent.session.toolsrv.end()
     await agent.tools(by=None)
     said = await chat(agent, "told: ")
@@ -231,9 +227,10 @@ async def test_a_run_that_the_owner_asks_for_is_told(serve: Callable[..., Any], 
 
 async def test_what_ends_with_a_tool_server_is_told(serve: Callable[..., Any], place: Path) -> None:
     """At once, not when the next one starts."""
+    os.mkfifo(place / "project/begun")
     agent = await make(serve, place)
-    await agent.prompt(NOTHING.format("touch begun; exec sleep 1000").encode(), by=None)
-    await appears(place / "project/begun")
+    await agent.prompt(NOTHING.format("echo > begun; exec sleep 1000").encode(), by=None)
+    await written(place / "project/begun")
     await chat(agent, "it said: ")
     watch = agent._services.events.watch("glenda")
     await agent.session.toolsrv.end()
@@ -256,13 +253,12 @@ async def test_a_killed_session_leaves_nothing_of_its_tool_server(serve: Callabl
     assert all(other.id[-12:] in name for name in left)
 
 
-SLEEP = NOTHING.format("echo $$ > pid.new; mv pid.new pid; exec sleep 1000").encode()
+SLEEP = NOTHING.format("echo $$ > pid; exec sleep 1000").encode()
 
 
 async def sleeping(place: Path) -> int:
     """The process of a run in the background."""
-    await appears(place / "project/pid")
-    return int((place / "project/pid").read_text())
+    return int(await written(place / "project/pid"))
 
 
 async def lose(agent: Agent) -> None:
@@ -277,6 +273,7 @@ async def lose(agent: Agent) -> None:
 
 async def test_a_killed_agent_leaves_nothing_in_the_background(serve: Callable[..., Any], place: Path) -> None:
     """When that is answered it is gone, and the tool server is not held for it any more."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place)
     await agent.prompt(SLEEP, by=None)
     pid = await sleeping(place)
@@ -292,6 +289,7 @@ async def test_an_agent_is_killed_although_its_tool_server_does_not_answer(
     serve: Callable[..., Any], place: Path
 ) -> None:
     """That is ended then."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place, cancel_s=0.1)
     await agent.prompt(SLEEP, by=None)
     pid = await sleeping(place)
@@ -318,6 +316,7 @@ async def test_what_is_of_no_agent_is_ended_in_a_tool_server_that_is_found(
     serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
 ) -> None:
     """A sub-agent does not outlive its server, and what it ran in the background does not outlive the next."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place)
     session = agent.session
     sub, stored = session.make_agent({"cwd": str(place / "project")}, by=None, temporary=True)
@@ -336,6 +335,7 @@ async def test_what_is_of_no_agent_is_ended_in_a_tool_server_that_is_found(
 
 async def test_what_ended_with_a_tool_server_is_told_at_once(serve: Callable[..., Any], place: Path) -> None:
     """To an idle agent, without anything else; once."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place)
     await agent.prompt(SLEEP, by=None)
     await sleeping(place)
@@ -352,6 +352,7 @@ async def test_what_ended_with_a_tool_server_is_told_at_once(serve: Callable[...
 
 async def test_a_paused_session_holds_what_ended_with_its_tool_server(serve: Callable[..., Any], place: Path) -> None:
     """In the queue."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place)
     await agent.prompt(SLEEP, by=None)
     await sleeping(place)
@@ -369,6 +370,7 @@ async def test_it_is_told_although_no_tool_server_can_be_started_at_first(
     serve: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is tried until one can."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place)
     await agent.prompt(SLEEP, by=None)
     await sleeping(place)
@@ -385,6 +387,7 @@ async def test_what_ended_while_there_was_no_server_is_told_by_the_next(
     serve: Callable[..., Any], place: Path, crash: Callable[..., Any]
 ) -> None:
     """Both were killed; only the tool server whose agents are to be told is started."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place)
     other = await agent.session._sessions.create(name="t", by=None)
     second = await subagents.start(other, {"name": "b", "cwd": str(place / "project")}, by=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import command, write
+from served import command, write, written
 
 from ninep.errors import NinepError
 from ollie.olliesrv.process.procfs import is_zombie, process
@@ -68,12 +68,6 @@ async def until(agent: Agent, words: str) -> None:
         assert await agent.chat_raw.more(agent.chat_raw.length)
 
 
-async def appears(path: Path) -> None:
-    """Return when a tool has made a file."""
-    while not path.exists():  # noqa: ASYNC110, ASYNC240  a tool cannot wake us
-        await asyncio.sleep(0.01)
-
-
 def alive(pid: int) -> bool:
     return process(pid) is not None and not is_zombie(pid)
 
@@ -90,10 +84,10 @@ async def test_a_tool_runs_in_the_agents_directory(serve: Callable[..., Any], pl
 
 async def test_a_stop_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
     """Tools and processes 1: when the stop is answered nothing of the call is alive, and the state is idle."""
-    agent = await make(serve, place, calling("sleep 1000 & echo $! > pid.new; mv pid.new pid; wait"))
+    os.mkfifo(place / "project/pid")
+    agent = await make(serve, place, calling("sleep 1000 & echo $! > pid; wait"))
     await agent.prompt(b"0", by=None)
-    await appears(place / "project/pid")
-    pid = int((place / "project/pid").read_text())
+    pid = int(await written(place / "project/pid"))
     assert alive(pid)
     assert await command(agent, "stop") == "stopped\n"
     assert not alive(pid)
@@ -122,11 +116,11 @@ async def test_an_interrupt_in_parallel_calls_leaves_each_with_one_result(
 
 async def test_a_tool_server_that_ends_no_call_is_ended_itself(serve: Callable[..., Any], place: Path) -> None:
     """Agents and models 11: a stop is over in bounded time, and nothing of the call is alive."""
-    script = calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo again")
+    os.mkfifo(place / "project/pid")
+    script = calling("echo $$ > pid; sleep 1000", "echo again")
     agent = await make(serve, place, script, cancel_s=0.1)
     await agent.prompt(b"0", by=None)
-    await appears(place / "project/pid")
-    pid = int((place / "project/pid").read_text())
+    pid = int(await written(place / "project/pid"))
     server = agent.session.toolsrv.process.pid
     assert server is not None
     os.kill(server, signal.SIGSTOP)
@@ -157,11 +151,11 @@ async def test_forty_calls_in_one_reply_have_forty_results(serve: Callable[..., 
 
 async def test_a_killed_agent_leaves_no_process_alive(serve: Callable[..., Any], place: Path) -> None:
     """Its tool server goes on for the others of its session."""
-    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000", "echo fine"))
+    os.mkfifo(place / "project/pid")
+    agent = await make(serve, place, calling("echo $$ > pid; sleep 1000", "echo fine"))
     other = await subagents.start(agent.session, {"cwd": str(place / "project")}, by=None)
     await agent.prompt(b"0", by=None)
-    await appears(place / "project/pid")
-    pid = int((place / "project/pid").read_text())
+    pid = int(await written(place / "project/pid"))
     await agent.kill(by=None)
     assert not alive(pid)
     await other.prompt(b"1", by=None)
@@ -170,15 +164,16 @@ async def test_a_killed_agent_leaves_no_process_alive(serve: Callable[..., Any],
 
 async def test_a_killed_session_leaves_no_tool_server(serve: Callable[..., Any], place: Path) -> None:
     """Nor its socket and secret."""
-    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+    os.mkfifo(place / "project/pid")
+    agent = await make(serve, place, calling("echo $$ > pid; sleep 1000"))
     await agent.prompt(b"0", by=None)
-    await appears(place / "project/pid")
+    pid = int(await written(place / "project/pid"))
     server = agent.session.toolsrv.process.pid
     assert server is not None
     assert (place / "data/secrets" / f"{agent.session.id}.secret").stat().st_mode & 0o777 == 0o600
     await agent.session.kill(by=None)
     assert not alive(server)
-    assert not alive(int((place / "project/pid").read_text()))
+    assert not alive(pid)
     assert list((place / "ns").glob("toolsrv*")) == []
     assert list((place / "data/secrets").iterdir()) == []
 
@@ -195,9 +190,10 @@ async def test_agents_of_a_session_share_one_tool_server(serve: Callable[..., An
 
 async def test_a_tool_server_that_dies_costs_one_call(serve: Callable[..., Any], place: Path) -> None:
     """The model is told, a new one is started, and the agent's tools are loaded again."""
-    agent = await make(serve, place, calling("touch began; sleep 1000", "echo again"))
+    os.mkfifo(place / "project/began")
+    agent = await make(serve, place, calling("echo > began; sleep 1000", "echo again"))
     await agent.prompt(b"0", by=None)
-    await appears(place / "project/began")
+    await written(place / "project/began")
     first = agent.session.toolsrv.process
     os.kill(first.pid, signal.SIGKILL)
     assert "it said: the tool server ended, and what it ran ended with it" in await said(agent)
@@ -285,11 +281,11 @@ async def test_a_session_with_a_living_tool_server_stays_in_memory(serve: Callab
 
 async def test_a_process_below_a_tool_server_is_known_by_its_agent(serve: Callable[..., Any], place: Path) -> None:
     """And no other process is."""
-    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+    os.mkfifo(place / "project/pid")
+    agent = await make(serve, place, calling("echo $$ > pid; sleep 1000"))
     assert await agent.session.toolsrv.whose(os.getpid()) is None
     await agent.prompt(b"0", by=None)
-    await appears(place / "project/pid")
-    pid = int((place / "project/pid").read_text())
+    pid = int(await written(place / "project/pid"))
     assert await agent.session.toolsrv.whose(pid) == agent.id
     assert await agent.session.toolsrv.whose(os.getpid()) is None
     await agent.stop(by=None)
@@ -310,27 +306,29 @@ async def test_a_request_for_a_sub_agent_that_is_given_up_leaves_nothing(
     serve: Callable[..., Any], place: Path
 ) -> None:
     """Its tool is gone when the request is."""
-    agent = await make(serve, place, calling("echo $$ > pid.new; mv pid.new pid; sleep 1000"))
+    os.mkfifo(place / "project/pid")
+    agent = await make(serve, place, calling("echo $$ > pid; sleep 1000"))
     request = subagents.request(agent.session, {"prompt": "0", "cwd": str(place / "project")}, by=None)
     reading = asyncio.ensure_future(anext(request))
-    await appears(place / "project/pid")
+    pid = int(await written(place / "project/pid"))
     reading.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await reading
-    assert not alive(int((place / "project/pid").read_text()))
+    assert not alive(pid)
     assert agent.session.agents() == [agent]
 
 
 async def test_a_request_for_a_run_that_is_given_up_leaves_nothing(serve: Callable[..., Any], place: Path) -> None:
     """The run is gone when the request is, and so is the connection."""
+    os.mkfifo(place / "project/pid")
     agent = await make(serve, place, calling("echo"))
     await agent.tools(by=None)
-    payload = b"tool=shell\nagent=a\ncmd=echo $$ > pid.new; mv pid.new pid; sleep 1000"
+    payload = b"tool=shell\nagent=a\ncmd=echo $$ > pid; sleep 1000"
     reading = asyncio.ensure_future(anext(requests.run(agent.session, "proc/new", payload, by=None)))
-    await appears(place / "project/pid")
+    pid = int(await written(place / "project/pid"))
     reading.cancel()
     await asyncio.wait({reading})
-    assert not alive(int((place / "project/pid").read_text()))
+    assert not alive(pid)
     assert agent.session.toolsrv._connection._client is None
 
 

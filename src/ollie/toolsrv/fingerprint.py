@@ -4,7 +4,8 @@ Its files are those that its words name. A word is looked up as a shell does it:
 each directory that other words name (`cd build && cd bin && ./run`), with `~` and variables replaced, and one without a
 slash on PATH as well. What a program reads by itself is not seen here: a script that a script calls, a `Makefile`, a
 module that is imported. Neither is a name that is put together while it runs, such as one from a pattern, nor what a
-path through `/proc` of a process leads to (`/proc/$PPID/cwd`, `/dev/fd/3`); but `/proc/self/cwd` is taken for the directory of the call.
+path through `/proc` of a process leads to (`/proc/$PPID/cwd`, `/dev/fd/3`); but `/proc/self/cwd` is taken for the
+directory of the call.
 """
 
 import errno

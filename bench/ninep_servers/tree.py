@@ -32,7 +32,7 @@ async def _wait(_obj: None, _peer: Peer) -> bytes:
     return b"woken\n"
 
 
-async def _poke(_obj: None, _peer: Peer, _text: str) -> str:
+def _poke(_obj: None, _peer: Peer, _text: str) -> str:
     BELL.ring()
     return ""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -190,11 +191,18 @@ async def test_a_clunk_that_takes_too_long_at_the_end_of_a_connection_is_left_to
     await server.close()
 
 
-async def test_a_command_as_long_as_the_iounit_is_ended_by_commit_clunk_or_read() -> None:
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_command_as_long_as_the_iounit_is_ended_by_commit_clunk_or_read(later: bool) -> None:
     """It is not known before whether more comes."""
     commands: list[str] = []
 
-    async def command(_taker: Taker, _peer: Peer, text: str) -> str:
+    async def soon(text: str) -> str:
+        commands.append(text)
+        return "done\n"
+
+    def command(_taker: Taker, _peer: Peer, text: str) -> str | Awaitable[str]:
+        if later:
+            return soon(text)
         commands.append(text)
         return "done\n"
 
@@ -215,6 +223,35 @@ async def test_a_command_as_long_as_the_iounit_is_ended_by_commit_clunk_or_read(
             await file.write(long)
         assert len(commands) == 4
         assert await client.read("ctl") == b""
+    await server.close()
+
+
+async def test_a_command_that_needs_no_time_waits_for_one_that_does() -> None:
+    """Those of one fid run one after another; on another fid it runs at once."""
+    done: list[str] = []
+    go_on = asyncio.Event()
+
+    async def slow() -> str:
+        await go_on.wait()
+        done.append("slow")
+        return "slow\n"
+
+    def command(_taker: Taker, _peer: Peer, text: str) -> str | Awaitable[str]:
+        if text == "slow":
+            return slow()
+        done.append(text)
+        return f"{text}\n"
+
+    server = serve(Taker(), Control("ctl", 0o660, "", command=command))
+    async with connected(server) as client, await client.open("ctl", _wire.ORDWR) as file:
+        first = asyncio.create_task(file.write(b"slow\n", 0))
+        second = asyncio.create_task(file.write(b"quick\n", 0))
+        assert await client.rdwr("ctl", b"other\n") == b"other\n"
+        assert done == ["other"]
+        go_on.set()
+        await asyncio.gather(first, second)
+        assert done == ["other", "slow", "quick"]
+        assert await file.read() == b"quick\n"
     await server.close()
 
 
@@ -266,7 +303,7 @@ async def _echo(_taker: Taker, _peer: Peer, argument: str) -> str:
     return f"<{argument}>"
 
 
-async def _nothing(_taker: Taker, _peer: Peer, _argument: str) -> str:
+def _nothing(_taker: Taker, _peer: Peer, _argument: str) -> str:
     return ""
 
 

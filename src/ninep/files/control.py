@@ -26,13 +26,14 @@ class Command(Generic[T]):
         argument: as shown to people. `[name]` may be left out and is the rest of the line; `TEXT…` is that, too, and
             needed; `AGENT TOOL` are as many words as it has, which are needed; empty takes none.
         about: what it does, a phrase.
-        run: `(obj, peer, argument)`: do it and give the response, to which a newline is added where it has none.
+        run: `(obj, peer, argument)`: do it and give the response, to which a newline is added where it has none; at
+            once, or when what it gives has been awaited.
     """
 
     word: str
     argument: str
     about: str
-    run: Callable[[T, Any, str], Awaitable[str]]
+    run: Callable[[T, Any, str], str | Awaitable[str]]
 
     @property
     def usage(self) -> str:
@@ -54,8 +55,8 @@ class Control(Entry[T]):
         name: as served.
         mode: permission bits.
         about: one sentence.
-        command: `(obj, peer, text)`: run it and give the response, as it is to be read. `text` is without its last
-            newline. Commands of one fid run one after another.
+        command: `(obj, peer, text)`: run it and give the response, as it is to be read; at once, or when what it gives
+            has been awaited. `text` is without its last newline. Commands of one fid run one after another.
         text: `(obj, peer)`: what is read before any command; without it the list of `commands`.
         commands: the table.
     """
@@ -64,7 +65,7 @@ class Control(Entry[T]):
     name: str
     mode: int
     about: str
-    command: Callable[[T, Any, str], Awaitable[str]] | None = None
+    command: Callable[[T, Any, str], str | Awaitable[str]] | None = None
     text: Render[T] | None = None
     commands: Sequence[Command[T]] = ()
 
@@ -81,7 +82,7 @@ class Control(Entry[T]):
         """What is read before any command."""
         return self._listing().encode() if self.text is None else self.text(obj, peer)
 
-    async def run(self, obj: T, peer: Any, text: str) -> str:
+    def run(self, obj: T, peer: Any, text: str) -> str | Awaitable[str]:
         """Run one command; its response, as it is read.
 
         Raises:
@@ -89,12 +90,12 @@ class Control(Entry[T]):
                 the command itself refuses.
         """
         if self.command is not None:
-            return await self.command(obj, peer, text)
+            return self.command(obj, peer, text)
         command, argument = _find(self.table, text)
-        response = await command.run(obj, peer, argument)
-        return response and response.removesuffix("\n") + "\n"
+        response = command.run(obj, peer, argument)
+        return _ended(response) if isinstance(response, str) else _ended_later(response)
 
-    async def _help(self, _obj: T, _peer: Any, _argument: str) -> str:
+    def _help(self, _obj: T, _peer: Any, _argument: str) -> str:
         return self._listing()
 
     def _listing(self) -> str:
@@ -133,10 +134,23 @@ class ControlFile(OpenFile):
                 self._base = 0
             return self._response[offset - self._base : offset - self._base + count]
 
-    async def write(self, offset: int, data: bytes) -> int:
+    def write(self, offset: int, data: bytes) -> int | Awaitable[int]:
         """Run the command; one that is too long is forgotten, so that no part of it is run."""
-        await self._lock.acquire()  # `async with` is three calls more, and this is what wakes blocked readers
-        try:
+        if self._held or self._lock.locked() or not 0 < len(data) < self._iounit:
+            return self._write_in_turn(data)
+        response = self._response_to(data)
+        if isinstance(response, str):  # this is what wakes blocked readers, most often
+            self._response = response.encode()
+            return len(data)
+        return self._write(data, response)
+
+    async def _write(self, data: bytes, response: Awaitable[str]) -> int:
+        async with self._lock:
+            self._response = (await response).encode()
+        return len(data)
+
+    async def _write_in_turn(self, data: bytes) -> int:
+        async with self._lock:
             if len(data) == self._iounit:
                 self._hold(data)
             elif self._held:
@@ -144,8 +158,6 @@ class ControlFile(OpenFile):
                 await self._run_held()
             elif data:
                 await self._run(data)
-        finally:
-            self._lock.release()
         return len(data)
 
     def _hold(self, data: bytes) -> None:
@@ -183,11 +195,22 @@ class ControlFile(OpenFile):
             await self._run(data)
 
     async def _run(self, data: bytes) -> None:
+        response = self._response_to(data)
+        self._response = (response if isinstance(response, str) else await response).encode()
+
+    def _response_to(self, data: bytes) -> str | Awaitable[str]:
         place = self._place
         place.check()
         self._response, self._base = b"", None
-        response = await self._control.run(place.scope.obj, place.attached.peer, command_text(data))
-        self._response = response.encode()
+        return self._control.run(place.scope.obj, place.attached.peer, command_text(data))
+
+
+def _ended(response: str) -> str:
+    return response and response.removesuffix("\n") + "\n"
+
+
+async def _ended_later(response: Awaitable[str]) -> str:
+    return _ended(await response)
 
 
 def command_text(data: bytes) -> str:

@@ -23,7 +23,8 @@ async def write(obj: Any, name: str, text: str, *, by: Agent | None = None) -> s
     """What a control file of an object answers."""
     entry = _entry(obj, name)
     assert isinstance(entry, Control)
-    return await entry.run(obj, _peer(by), text)
+    answer = entry.run(obj, _peer(by), text)
+    return answer if isinstance(answer, str) else await answer
 
 
 async def command(obj: Any, text: str, *, by: Agent | None = None) -> str:

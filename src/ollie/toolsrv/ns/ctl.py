@@ -6,13 +6,13 @@ from ollie.toolsrv.server import Toolsrv
 from ollie.toolsrv.sight import permitted
 
 
-async def _load(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
+def _load(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
     agent, tool = argument.split()
     toolsrv.registry.load(permitted(peer, agent), tool)
     return ""
 
 
-async def _unload(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
+def _unload(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
     agent, tool = argument.split()
     toolsrv.registry.unload(permitted(peer, agent), tool)
     return ""
@@ -23,7 +23,7 @@ async def _end(toolsrv: Toolsrv, peer: Peer, argument: str) -> str:
     return ""
 
 
-async def _invalidate(toolsrv: Toolsrv, _peer: Peer, _argument: str) -> str:
+def _invalidate(toolsrv: Toolsrv, _peer: Peer, _argument: str) -> str:
     toolsrv.registry.invalidate()
     return ""
 

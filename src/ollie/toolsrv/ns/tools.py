@@ -11,7 +11,7 @@ from ollie.toolsrv.server import Toolsrv
 from ollie.toolsrv.sight import permitted
 
 
-async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
+def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The tools of the agent whose id was written."""
     return _listing(toolsrv, permitted(peer, text.strip())).decode()
 

@@ -9,7 +9,7 @@ from ollie.toolsrv.server import Toolsrv
 from ollie.toolsrv.sight import permitted
 
 
-async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
+def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The revision of the agent whose id was written."""
     return f"{toolsrv.registry.revision(permitted(peer, text.strip()))}\n"
 

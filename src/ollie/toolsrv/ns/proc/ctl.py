@@ -8,19 +8,19 @@ from ninep.tree import Peer
 from ollie.toolsrv.runs import Run
 
 
-async def _term(run: Run, _peer: Peer, _argument: str) -> str:
+def _term(run: Run, _peer: Peer, _argument: str) -> str:
     run.signal(signal.SIGTERM)
     return ""
 
 
-async def _signal(run: Run, _peer: Peer, number: str) -> str:
+def _signal(run: Run, _peer: Peer, number: str) -> str:
     if not (number.isascii() and number.isdigit() and int(number) in set(signal.valid_signals())):
         raise NinepError(f"not a signal: {number}")
     run.signal(int(number))
     return ""
 
 
-async def _dismiss(run: Run, _peer: Peer, _argument: str) -> str:
+def _dismiss(run: Run, _peer: Peer, _argument: str) -> str:
     run.dismiss()
     return ""
 

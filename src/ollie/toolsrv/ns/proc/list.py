@@ -10,7 +10,7 @@ from ollie.toolsrv.runs import Run
 from ollie.toolsrv.server import Toolsrv
 
 
-async def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
+def command(toolsrv: Toolsrv, peer: Peer, text: str) -> str:
     """The runs of the agent whose id was written."""
     agent = text.strip()
     return _table(run for run in toolsrv.visible(peer) if run.task.agent == agent)

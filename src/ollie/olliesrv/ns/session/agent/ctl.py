@@ -29,7 +29,7 @@ async def _setting(key: str, agent: Agent, peer: OlliePeer, value: str) -> str:
     return agent.outfit.shown()[key]
 
 
-async def _backend(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
+def _backend(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
     return agent.outfit.backend_name
 
 
@@ -51,7 +51,7 @@ async def _models(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
     return "\n".join(await agent.models())
 
 
-async def _system_prompt(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
+def _system_prompt(agent: Agent, _peer: OlliePeer, _argument: str) -> str:
     return agent.outfit.system
 
 

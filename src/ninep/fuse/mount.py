@@ -58,16 +58,16 @@ class Mount:
         place = await asyncio.to_thread(mounting.prepare, directory)
         link = Link(connect, reconnect=reconnect, log=log)
         try:
+            judge = judge or same_user()
             client = await link.start()
-            fd = await asyncio.to_thread(mounting.mount, place, source)
-            device = await asyncio.to_thread(mounting.device_of, place)
+            fd, device = await _mounted(place, source)
         except BaseException:
             await link.close()
             raise
         bridge = Bridge(
             fd,
             link,
-            judge=judge or same_user(),
+            judge=judge,
             owner=(os.getuid(), os.getgid()),
             max_write=client.calls.msize - _wire.IO_HEADER_BYTES,
             log=log,
@@ -111,6 +111,18 @@ class Mount:
     async def _close(self) -> None:
         await self.bridge.close()
         await self._link.close()
+
+
+async def _mounted(place: str, source: str) -> tuple[int, str]:
+    """As `mounting.mount`, in a thread. When this is cancelled that goes on, and what it mounts is taken back."""
+    working = asyncio.ensure_future(asyncio.to_thread(mounting.mount, place, source))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        with suppress(MountError, OSError):
+            fd, _ = await working
+            await asyncio.to_thread(mounting.abandon, place, fd)
+        raise
 
 
 async def _first(*waiting: Coroutine[object, object, object]) -> None:

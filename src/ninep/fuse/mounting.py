@@ -11,6 +11,7 @@ import shutil
 import socket
 import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,19 +74,32 @@ def resolve(directory: str) -> str:
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
-def mount(place: str, source: str) -> int:
-    """Mount on a directory that `prepare` gave, and return the descriptor.
+def mount(place: str, source: str) -> tuple[int, str]:
+    """Mount on a directory that `prepare` gave.
 
     Args:
         place: an absolute path.
         source: what is shown as the device, the server's address usually.
 
+    Returns:
+        The descriptor, and the number of the device, `0:39`, by which a file system is known as long as it exists.
+
     Raises:
         MountError: the system refuses.
     """
-    if os.geteuid() == 0:
-        return _mount_directly(place, source)
-    return _mount_by_helper(place, source)
+    fd = _mount_directly(place, source) if os.geteuid() == 0 else _mount_by_helper(place, source)
+    try:
+        return fd, "".join(mounted.device for mounted in _mounts(place)[-1:])
+    except BaseException:
+        abandon(place, fd)
+        raise
+
+
+def abandon(place: str, fd: int) -> None:
+    """Take back what was mounted and nobody serves: whoever looks at it would wait for as long as it is open."""
+    os.close(fd)
+    with suppress(MountError, OSError):
+        unmount(place, lazy=True)
 
 
 def _mount_directly(place: str, source: str) -> int:
@@ -121,11 +135,6 @@ def _mount_by_helper(place: str, source: str) -> int:
     return fds[0]
 
 
-def device_of(place: str) -> str:
-    """The number of the device that is mounted there, `0:39`, by which a file system is known as long as it exists."""
-    return "".join(mounted.device for mounted in _mounts(place)[-1:])
-
-
 def source_of(place: str) -> str:
     """The source of what this module mounted there and is served, empty when there is nothing."""
     mounts = _mounts(place)
@@ -140,7 +149,7 @@ def unmount(place: str, *, lazy: bool = False, device: str = "") -> None:
     Args:
         place: an absolute path, as `resolve` gives it.
         lazy: take it from the directory at once; those who use it may go on until they close it.
-        device: of the file system, as `device_of` gives it; any one when empty.
+        device: of the file system, as `mount` gives it; any one when empty.
 
     Raises:
         MountError: nothing of ours is mounted there, or it is in use.

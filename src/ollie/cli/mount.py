@@ -75,9 +75,8 @@ def mount(settings: Settings, *, foreground: bool) -> str:
 
 def _close_inherited(kept: int) -> None:
     """All but this one and the standard descriptors: what the caller has open, a lock perhaps, is not to stay open."""
-    first = 3
-    os.closerange(first, kept)
-    os.closerange(max(first, kept + 1), os.sysconf("SC_OPEN_MAX"))
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def is_mounted(directory: str, address: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from mountns import House, ended, needs_mount
@@ -335,6 +336,17 @@ async def test_unmount(house: House, address: str) -> None:
     serving = await house.serve(address)
     assert await house.shell("cd /; umount $HERE") == (0, "", "")
     assert await ended(serving.process) == (0, "", "")
+
+
+@pytest.mark.parametrize(("what", "why"), [("cancelled", "cancelled"), ("full", "Too many open files")])
+async def test_a_mount_that_is_given_up(what: str, why: str, house: House, address: str) -> None:
+    """Nothing stays mounted that nobody serves, in a process that goes on."""
+    given_up = Path(__file__).parent / "given_up.py"
+    assert await ended(await house.start(sys.executable, given_up, address, house.mount, what)) == (
+        0,
+        f"{why}\n",
+        "",
+    )
 
 
 @pytest.mark.parametrize("lazy", [False, True])

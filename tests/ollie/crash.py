@@ -353,7 +353,7 @@ async def restart(server: Server, rng: random.Random) -> None:
 async def run(place: Path, rounds: int, seed: int) -> None:
     """So many rounds."""
     rng = random.Random(seed)
-    work = place / "work"
+    work = place / "project"
     server = Server(place)
     began = time.monotonic()
     assert await server.start()

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Generator
 from typing import Any
 
 from ninep.files import Control, Dir, Each, Entry, Level, Peer, Role, Sink, StoredText, Text, Tree
-from ninep.testing.sample import MemoryText
+from ninep.testing.things import MemoryText
 from ninep.tree import Place
 
 

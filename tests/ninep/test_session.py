@@ -37,7 +37,7 @@ from ninep.messages import (
     encode,
 )
 from ninep.testing import DirectDriver
-from ninep.testing.sample import MemoryText
+from ninep.testing.things import MemoryText
 
 VERSION = Tversion(_wire.NOTAG, 8192, "9P2000")
 ATTACH = Tattach(0, 0, _wire.NOFID, "glenda", "")

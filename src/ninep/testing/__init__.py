@@ -24,8 +24,9 @@ from ninep.testing.line import Line
 from ninep.testing.pair import connected, line_to
 from ninep.testing.plain import PlainServer
 from ninep.testing.rule import Check
-from ninep.testing.sample import Sample, Thing, sample_server, sample_tree
+from ninep.testing.sample import sample_server, sample_tree
 from ninep.testing.script import ScriptError, StepError, run_script
+from ninep.testing.things import Sample, Thing
 
 __all__ = [
     "Check",

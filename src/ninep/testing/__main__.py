@@ -33,8 +33,9 @@ from ninep.testing.files import Named, files
 from ninep.testing.line import Line
 from ninep.testing.plain import PlainServer
 from ninep.testing.rule import Check
-from ninep.testing.sample import Sample, sample_server
+from ninep.testing.sample import sample_server
 from ninep.testing.script import ScriptError, StepError, run_script
+from ninep.testing.things import Sample
 
 _FILES = {
     "text": "stored text; it is written, and has its old content in the end",

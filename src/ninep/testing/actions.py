@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ninep.testing.sample import Sample, Thing
 from ninep.testing.script import Action
+from ninep.testing.things import Sample, Thing
 
 
 def sample_actions(sample: Sample) -> dict[str, Action]:

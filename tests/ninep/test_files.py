@@ -255,6 +255,39 @@ async def test_a_command_that_needs_no_time_waits_for_one_that_does() -> None:
     await server.close()
 
 
+async def test_no_command_passes_one_that_was_just_woken() -> None:
+    """Between two commands that take their time the turn is the second one's, though it has not gone on yet."""
+    done: list[str] = []
+    go_on = asyncio.Event()
+
+    async def slow(text: str) -> str:
+        await go_on.wait()
+        done.append(text)
+        if text == "first":
+            asyncio.get_running_loop().call_soon(lambda: written.append(file.write(0, b"third\n")))
+        return ""
+
+    def command(_taker: Taker, _peer: Peer, text: str) -> str | Awaitable[str]:
+        if text != "third":
+            return slow(text)
+        done.append(text)
+        return ""
+
+    control = Control("ctl", 0o660, "", command=command)
+    root = Tree((control,), Taker()).root(Peer("glenda", "", Role.USER))
+    walk = root.walk(["ctl"])
+    assert isinstance(walk, tuple)
+    file = control.open(walk[0], _wire.OWRITE, 100)
+    written = [file.write(0, text) for text in (b"first\n", b"second\n")]
+    first, second = (asyncio.ensure_future(write) for write in written if isinstance(write, Awaitable))
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(first, second)
+    if isinstance(written[-1], Awaitable):
+        await written[-1]
+    assert done == ["first", "second", "third"]
+
+
 async def test_a_command_too_long_is_refused_and_forgotten() -> None:
     """More than 16 MiB: no part of it is run, and the next command is."""
     commands: list[str] = []

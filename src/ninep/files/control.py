@@ -1,7 +1,8 @@
 """A file that takes commands."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -110,7 +111,7 @@ class Control(Entry[T]):
 class ControlFile(OpenFile):
     """The command being written and the response being read."""
 
-    __slots__ = ("_base", "_control", "_held", "_iounit", "_lock", "_place", "_response")
+    __slots__ = ("_base", "_control", "_held", "_iounit", "_lock", "_place", "_response", "_turns")
 
     def __init__(self, control: Control[Any], place: Place, iounit: int) -> None:
         super().__init__()
@@ -121,10 +122,11 @@ class ControlFile(OpenFile):
         self._response: bytes | None = None
         self._base: int | None = 0  # the offset at which the response begins; None: where the next read is
         self._lock = asyncio.Lock()
+        self._turns = 0  # under way or waiting for theirs
 
     async def read(self, offset: int, count: int) -> bytes:
         """The last response, or the file's own text."""
-        async with self._lock:
+        async with self._turn():
             await self._run_held()
             if self._response is None:
                 self._response = await self._own_text()
@@ -136,7 +138,7 @@ class ControlFile(OpenFile):
 
     def write(self, offset: int, data: bytes) -> int | Awaitable[int]:
         """Run the command; one that is too long is forgotten, so that no part of it is run."""
-        if self._held or self._lock.locked() or not 0 < len(data) < self._iounit:
+        if self._held or self._turns or not 0 < len(data) < self._iounit:
             return self._write_in_turn(data)
         response = self._response_to(data)
         if isinstance(response, str):  # this is what wakes blocked readers, most often
@@ -144,13 +146,22 @@ class ControlFile(OpenFile):
             return len(data)
         return self._write(data, response)
 
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        self._turns += 1  # a free lock may be somebody's who was just woken
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._turns -= 1
+
     async def _write(self, data: bytes, response: Awaitable[str]) -> int:
-        async with self._lock:
+        async with self._turn():
             self._response = (await response).encode()
         return len(data)
 
     async def _write_in_turn(self, data: bytes) -> int:
-        async with self._lock:
+        async with self._turn():
             if len(data) == self._iounit:
                 self._hold(data)
             elif self._held:
@@ -169,7 +180,7 @@ class ControlFile(OpenFile):
 
     async def commit(self) -> None:
         """Run a command that filled the iounit exactly."""
-        async with self._lock:
+        async with self._turn():
             await self._run_held()
 
     def close(self, *, commit: bool) -> Awaitable[None] | None:

@@ -96,7 +96,7 @@ def test_no_link_is_followed_that_is_put_there_meanwhile(tmp_path: Path) -> None
     precious.mkdir(mode=0o500)
     base = tmp_path / "base"
     base.mkdir()
-    for _ in range(20):
+    for _ in range(40):
         inside = TemporaryDirectory(base).path
         for number in range(3):
             (inside / f"sub{number}").mkdir()

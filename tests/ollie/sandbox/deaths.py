@@ -254,6 +254,7 @@ async def many_paths(place: str, count: int) -> dict[str, object]:
     for _ in range(3):
         end = await (await own.spawn(Spec(("/bin/true",), cwd=place, policy=policy))).wait()
         assert end.status == 0
+        await _at_rest(own)
         left.append(_descriptors(own))
     await own.close()
     return {"left": left[2] - left[0]}
